@@ -1,0 +1,113 @@
+"""What the host side passes around: tasks, turns, episodes and groups.
+
+Plain Python and numpy, no JAX. An episode is one conversation: the prompt, what
+the policy sampled and what the environment answered, as one append-only row of
+token ids. Arrays of an episode are aligned with its tokens, shape [n].
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# How an episode may end. The first three are results and are graded; in the
+# last two something around the policy failed, so the episode has no grade.
+FINISHED = 'finished'
+MAX_TURNS = 'max_turns'
+MAX_TOKENS = 'max_tokens'
+ENVIRONMENT_ERROR = 'environment_error'
+REWARD_ERROR = 'reward_error'
+GRADED = frozenset({FINISHED, MAX_TURNS, MAX_TOKENS})
+STATUSES = GRADED | {ENVIRONMENT_ERROR, REWARD_ERROR}
+
+
+class Task(NamedTuple):
+  """One problem: what the policy is told, and what grades it.
+
+  Attributes:
+    id: stable identity; two tasks with one id are the same problem.
+    prompt: the first user message.
+    data: what the environment needs to run and grade it; JSON-serializable.
+    system: the system message, or '' for none.
+  """
+
+  id: str
+  prompt: str
+  data: Mapping[str, Any]
+  system: str = ''
+
+
+class Turn(NamedTuple):
+  """An environment's answer to one action.
+
+  Attributes:
+    text: the observation shown to the policy; ignored once `done`.
+    reward: earned by this action.
+    done: whether the episode is over.
+  """
+
+  text: str
+  reward: float = 0.0
+  done: bool = False
+
+
+class Exchange(NamedTuple):
+  """One action as text and the answer to it, kept for people to read."""
+
+  action: str
+  turn: Turn
+
+
+class Episode(NamedTuple):
+  """One finished conversation, token-exact.
+
+  Attributes:
+    task: the problem.
+    sample: index of this rollout among those of its task.
+    tokens: int32 [n], prompt, sampled and observed ids in order.
+    mask: bool [n], true where the policy chose the token.
+    logp: float32 [n], log-probability the engine reported for each sampled
+      token, under the distribution it was sampled from; 0 off the mask.
+    rewards: float32 [n], on the token that earned it (a turn's last one).
+    turn: int32 [n], index of the turn a token belongs to; an observation
+      belongs to the turn that caused it, the prompt to turn 0.
+    status: one of STATUSES.
+    exchanges: the same conversation as text.
+    error: what went wrong, for a status that is not graded.
+  """
+
+  task: Task
+  sample: int
+  tokens: np.ndarray
+  mask: np.ndarray
+  logp: np.ndarray
+  rewards: np.ndarray
+  turn: np.ndarray
+  status: str
+  exchanges: Sequence[Exchange] = ()
+  error: str = ''
+
+
+class Group(NamedTuple):
+  """All rollouts of one task in one rollout batch."""
+
+  task: Task
+  episodes: Sequence[Episode]
+
+
+def total_reward(episode: Episode) -> float:
+  """The sum of an episode's rewards: its return without discount."""
+  return float(np.sum(episode.rewards, dtype=np.float64))
+
+
+def graded(episode: Episode) -> bool:
+  """Whether the episode has a grade, or something around it failed."""
+  return episode.status in GRADED
+
+
+def groups(episodes: Sequence[Episode]) -> list[Group]:
+  """Episodes by task, in order of first appearance."""
+  by_id: dict[str, list[Episode]] = {}
+  for episode in episodes:
+    by_id.setdefault(episode.task.id, []).append(episode)
+  return [Group(members[0].task, members) for members in by_id.values()]
