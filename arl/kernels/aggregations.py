@@ -1,0 +1,46 @@
+"""Aggregation as weights: how tokens add up to one number.
+
+A kernel reads `mask` and levels and gives the column `weights` [B, T], known
+before the forward pass; a term's loss is the sum of weights times losses. So
+microbatches, packing and sharding are exact. Counts are of the whole update.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from arl import levels
+
+
+def _share(mask, count):
+  return jnp.where(mask, 1 / jnp.maximum(count, 1), 0)
+
+
+def _sequences(mask, seq):
+  return jnp.sum(levels.last(seq, mask), dtype=float)
+
+
+def token_mean(mask: jax.Array) -> jax.Array:
+  """Every token weighs the same (DAPO, arXiv:2503.14476, eq. 12). Sums to 1."""
+  return _share(mask, jnp.sum(mask, dtype=float))
+
+
+def sequence_mean(mask: jax.Array, seq: levels.Level) -> jax.Array:
+  """The mean over sequences of token means (GRPO, arXiv:2402.03300, eq. 3).
+
+  A sequence without a token on the mask does not count. Sums to 1.
+  """
+  return _share(mask, levels.count(seq, mask) * _sequences(mask, seq))
+
+
+def sequence_sum(mask: jax.Array, seq: levels.Level) -> jax.Array:
+  """The mean over sequences of token sums (REINFORCE on sequences)."""
+  return _share(mask, _sequences(mask, seq))
+
+
+def constant(mask: jax.Array, seq: levels.Level, *, length: float) -> jax.Array:
+  """Token sums divided by a constant length (Dr. GRPO, arXiv:2503.20783).
+
+  `length` is the generation budget in tokens, one number for a whole run; the
+  mean is over sequences.
+  """
+  return _share(mask, _sequences(mask, seq)) / length

@@ -1,0 +1,37 @@
+"""Log-ratios of the policy to an anchor policy, at several scales.
+
+A kernel reads columns [B, T] and gives the column `log_ratio` [B, T], constant
+on the segments it pools over. The anchor is `old_logp` unless rebound.
+"""
+
+import jax
+
+from arl import levels
+
+
+def token(logp: jax.Array, old_logp: jax.Array) -> jax.Array:
+  """One ratio a token: logp - old_logp (PPO, arXiv:1707.06347)."""
+  return logp - old_logp
+
+
+def sequence(
+  logp: jax.Array, old_logp: jax.Array, mask: jax.Array, seq: levels.Level
+) -> jax.Array:
+  """One ratio a sequence: the mean log-ratio of its tokens.
+
+  GSPO, arXiv:2507.18071, eq. 7: the length-normalized sequence likelihood
+  ratio. The gradient reaches every token of the sequence equally.
+  """
+  return levels.mean(logp - old_logp, seq, mask)
+
+
+def sequence_token(
+  logp: jax.Array, old_logp: jax.Array, mask: jax.Array, seq: levels.Level
+) -> jax.Array:
+  """The sequence's ratio as a value, each token's own gradient.
+
+  GSPO-token, arXiv:2507.18071, eq. 13: sg[s] * pi / sg[pi]. With advantages
+  that are constant in a sequence it has GSPO's value and gradient.
+  """
+  pooled = levels.mean(logp - old_logp, seq, mask)
+  return jax.lax.stop_gradient(pooled - logp) + logp

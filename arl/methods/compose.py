@@ -1,0 +1,306 @@
+"""Composition by name: terms of kernels become a Method.
+
+A kernel's signature is its declaration: parameters without a value name the
+columns it reads, `functools.partial` binds hyperparameters. Everything a method
+reads is checked when it is built, before anything runs.
+
+Masking happens here, once: kernels see columns that are 0 off the mask, before
+any exp, and what they give is 0 off the mask again. So padding full of nan, inf
+or 1e9 changes neither a value nor a gradient.
+"""
+
+import functools
+import inspect
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from arl import columns as columns_lib
+from arl import levels, names, types
+from arl.kernels import aggregations, monitors, ratios
+
+_POLICY = columns_lib.filled_by(columns_lib.POLICY)
+_SCORED = columns_lib.filled_by(columns_lib.SCORE)
+_OBSERVED = columns_lib.filled_by(columns_lib.PACK)
+_CUT_FREELY = frozenset({'seq', 'turn'})  # these lie within a row
+MONITORS = (
+  ('ratio', monitors.ratio),
+  ('policy_kl', monitors.policy_kl),
+  ('clip_fraction', monitors.clip_fraction),
+)
+
+
+class Term(NamedTuple):
+  """One summand of a loss: coef * sum(weights * loss).
+
+  Attributes:
+    name: unique in its method; its loss is the metric 'loss/NAME'.
+    loss: steps whose last one gives 'loss', differentiated.
+    aggregate: kernel that gives the weights.
+    credit: steps run once a rollout batch, without gradient.
+    coef: the factor of the term.
+    monitors: steps whose token means are metrics named 'NAME/STEP'.
+  """
+
+  name: str
+  loss: types.Steps
+  aggregate: types.Kernel
+  credit: types.Steps = ()
+  coef: float = 1.0
+  monitors: types.Steps = ()
+
+
+class Objective(NamedTuple):
+  """A policy-gradient method by its axes; further terms ride along.
+
+  The policy term is -sg(product of corrections) * surrogate.
+
+  Attributes:
+    advantage: a kernel, or steps the last of which gives 'advantage'.
+    surrogate: kernel, gives what is to be maximized.
+    aggregate: kernel, gives the weights.
+    ratio: kernel, gives 'log_ratio'; used only if something reads it.
+    corrections: kernels whose product multiplies the objective, no gradient.
+    terms: further terms: KL, entropy, critic, imitation.
+    monitors: steps whose token means are metrics.
+  """
+
+  advantage: types.Kernel | types.Steps
+  surrogate: types.Kernel
+  aggregate: types.Kernel
+  ratio: types.Kernel = ratios.token
+  corrections: tuple[types.Kernel, ...] = ()
+  terms: tuple[Term, ...] = ()
+  monitors: types.Steps = MONITORS
+
+
+def on(kernel: types.Kernel, **columns: str) -> types.Kernel:
+  """The kernel, reading other columns: on(k3, ref_logp='teacher_logp').
+
+  Raises:
+    ValueError: the kernel has no such parameter.
+  """
+  reads = read_by(kernel)
+  for name in columns:
+    if name not in reads:
+      raise ValueError(
+        f'on({kernel_name(kernel)}, {name}=...): the kernel reads no column'
+        f' {name!r}{names.suggest(name, reads)}'
+      )
+
+  @functools.wraps(kernel, assigned=(), updated=())
+  def rebound(**values):
+    own = {name: values[columns.get(name, name)] for name in reads}
+    return kernel(**own)
+
+  renamed = [columns.get(name, name) for name in reads]
+  rebound.__name__ = kernel_name(kernel)
+  rebound.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in renamed]
+  )
+  return rebound
+
+
+def read_by(kernel: types.Kernel) -> tuple[str, ...]:
+  """The columns a kernel reads: its parameters without a value."""
+  return tuple(
+    name
+    for name, parameter in inspect.signature(kernel).parameters.items()
+    if parameter.default is inspect.Parameter.empty
+  )
+
+
+def kernel_name(kernel: types.Kernel) -> str:
+  """A kernel's name for error sentences and tables, through partials."""
+  while isinstance(kernel, functools.partial):
+    kernel = kernel.func
+  return getattr(kernel, '__name__', repr(kernel))
+
+
+def steps(advantage: types.Kernel | types.Steps) -> types.Steps:
+  """Credit steps: a lone kernel is the step that gives 'advantage'."""
+  return (('advantage', advantage),) if callable(advantage) else advantage
+
+
+def term_of(objective: Objective) -> Term:
+  """The policy term of an objective."""
+  surrogate, corrections = objective.surrogate, objective.corrections
+  readers = (surrogate, *corrections)
+  with_ratio = any('log_ratio' in read_by(kernel) for kernel in readers)
+  factors = tuple((f'factor_{i}', k) for i, k in enumerate(corrections))
+
+  def negate(objective, **factors):
+    factor = math.prod(factors.values())
+    return -jax.lax.stop_gradient(factor) * objective
+
+  reads = ['objective', *(name for name, _ in factors)]
+  negate.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in reads]
+  )
+  ratio = (('log_ratio', objective.ratio),) if with_ratio else ()
+  return Term(
+    name='policy',
+    loss=(*ratio, ('objective', surrogate), *factors, ('loss', negate)),
+    aggregate=objective.aggregate,
+    credit=steps(objective.advantage),
+    monitors=objective.monitors if with_ratio else (),
+  )
+
+
+def terms_of(*parts: Term | Objective) -> tuple[Term, ...]:
+  """All terms of a method's parts, the policy term of an objective first."""
+  flat: list[Term] = []
+  for part in parts:
+    if isinstance(part, Objective):
+      flat += [term_of(part), *part.terms]
+    elif isinstance(part, Term):
+      flat.append(part)
+    else:
+      raise TypeError(
+        f'method() takes Term and Objective, not {type(part).__name__}.'
+      )
+  counts = {t.name: [u.name for u in flat].count(t.name) for t in flat}
+  twice = [name for name, n in counts.items() if n > 1]
+  if twice:
+    raise ValueError(
+      f'method(): two terms are named {twice[0]!r}; rename one:'
+      ' term._replace(name=...).'
+    )
+  return tuple(flat)
+
+
+def _check_reads(term, phase, chain, available, forbidden=frozenset()):
+  """Names what a chain of steps reads from outside; refuses what is unknown."""
+  needed, made = set(), set(available)
+  known = set(columns_lib.COLUMNS) | made
+  for name, kernel in chain:
+    for column in read_by(kernel):
+      where = f'term {term.name!r}: kernel {kernel_name(kernel)!r}'
+      if column in made:
+        continue
+      if column in forbidden:
+        raise ValueError(
+          f'{where} reads {column!r} in its {phase}, where nothing is'
+          ' differentiated and that column does not exist yet; read a column'
+          f' of the policy that acted{names.suggest("old_" + column, _SCORED)}'
+        )
+      if column not in known:
+        raise ValueError(
+          f'{where} reads {column!r}, which is no column; to set it, bind it:'
+          f' partial({kernel_name(kernel)}, {column}=...)'
+          f'{names.suggest(column, known)}'
+        )
+      if columns_lib.COLUMNS[column].filler == columns_lib.STEP:
+        raise ValueError(
+          f'{where} reads {column!r}, which no earlier step of the term'
+          f' gives; add a step named {column!r} before it.'
+        )
+      needed.add(column)
+    made.add(name)
+    known.add(name)
+  return needed
+
+
+def _check(term: Term) -> tuple[set[str], set[str]]:
+  """What a term needs and which levels a microbatch must keep whole."""
+  given = {name for name, _ in term.credit}
+  weigh = (('weights', term.aggregate),)
+  needs = _check_reads(term, 'credit', term.credit, (), _POLICY)
+  needs |= _check_reads(term, 'aggregate', weigh, given, _POLICY)
+  inner = (*term.loss, *term.monitors)
+  read = _check_reads(term, 'loss', inner, given)
+  if not term.loss or term.loss[-1][0] != 'loss':
+    raise ValueError(f'term {term.name!r}: its last step must give "loss".')
+  is_level = {n for n, c in columns_lib.COLUMNS.items() if c.shape == 'Level'}
+  return needs | read, (read & is_level) - _CUT_FREELY
+
+
+def visible(columns: types.Columns) -> dict:
+  """The columns as kernels see them: float columns are 0 off the mask."""
+  mask = columns['mask']
+
+  def show(x):
+    if isinstance(x, levels.Level) or jnp.ndim(x) == 0 or x is mask:
+      return x
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+      return x
+    on = mask.reshape(mask.shape + (1,) * (x.ndim - 2))
+    return jnp.where(on, x, 0)
+
+  return {name: show(x) for name, x in columns.items()}
+
+
+def run(chain: types.Steps, columns: dict) -> dict:
+  """Runs steps in order over visible columns; each result is 0 off the mask.
+
+  Raises:
+    ValueError: a kernel's result is no column of the batch.
+  """
+  mask, made = columns['mask'], dict(columns)
+  for name, kernel in chain:
+    value = kernel(**{column: made[column] for column in read_by(kernel)})
+    if jnp.shape(value) != mask.shape:
+      raise ValueError(
+        f'kernel {kernel_name(kernel)!r} gave {jnp.shape(value)} for {name!r},'
+        f' wanted {mask.shape}.'
+      )
+    made[name] = jnp.where(mask, value, 0)
+  return made
+
+
+def _only(chain: types.Steps, made: dict) -> dict:
+  return {name: made[name] for name, _ in chain}
+
+
+def _term_loss(term, columns, credits, weights):
+  """A term's coef * sum(weights * loss) and its metrics, one microbatch."""
+  made = run((*term.loss, *term.monitors), {**columns, **credits})
+  mean = weights['metrics']
+
+  def add(x, w):
+    return jnp.sum(x * w.astype(x.dtype))
+
+  loss = term.coef * add(made['loss'], weights[term.name])
+  metrics = {
+    f'{term.name}/{name}': add(made[name], mean) for name, _ in term.monitors
+  }
+  return loss, {f'loss/{term.name}': loss, **metrics}
+
+
+def method(*parts: Term | Objective) -> types.Method:
+  """The sum of terms as a Method, checked as it is built.
+
+  Args:
+    *parts: terms and objectives; an objective brings its own terms.
+
+  Raises:
+    ValueError: a kernel reads what nothing provides, or two terms share a name.
+    TypeError: a part is neither a Term nor an Objective.
+  """
+  terms = terms_of(*parts)
+  checked = [_check(term) for term in terms]
+  needs = frozenset().union(*(n for n, _ in checked)) - _OBSERVED - {'logp'}
+  whole = frozenset().union(*(w for _, w in checked))
+
+  def credit(columns):
+    seen = visible({n: x for n, x in columns.items() if n not in _POLICY})
+    made = {t.name: _only(t.credit, run(t.credit, seen)) for t in terms}
+    return jax.lax.stop_gradient(made)
+
+  def weigh(columns):
+    seen = visible({n: x for n, x in columns.items() if n not in _POLICY})
+    weights = {
+      t.name: run((('weights', t.aggregate),), seen)['weights'] for t in terms
+    }
+    return {**weights, 'metrics': aggregations.token_mean(columns['mask'])}
+
+  def loss(columns, credits, weights):
+    seen = visible(columns)
+    results = [_term_loss(t, seen, credits[t.name], weights) for t in terms]
+    total = sum(loss for loss, _ in results)
+    metrics = {k: v for _, each in results for k, v in each.items()}
+    return total, {'loss/total': total, **jax.lax.stop_gradient(metrics)}
+
+  return types.Method(credit, weigh, loss, needs, whole)
