@@ -22,6 +22,8 @@ def _is_missing(error: ModuleNotFoundError, module: str) -> bool:
 
 
 def _import(module: str):
+  if not all(part.isidentifier() for part in module.split('.')):
+    return None
   try:
     return importlib.import_module(module)
   except ModuleNotFoundError as error:
@@ -62,10 +64,8 @@ def resolve(name: str, home: str) -> Callable:
     ValueError: no such module or function, with the nearest that exists.
   """
   module_name, _, function = name.rpartition('.')
-  module = module_name and (
-    _import(f'{home}.{module_name}') or _import(module_name)
-  )
-  if not callable(getattr(module, function, None)):
+  module = _import(f'{home}.{module_name}') or _import(module_name)
+  if module is None or not callable(getattr(module, function, None)):
     raise ValueError(
       f'{name!r} names no function: write module.function of {home}, or a'
       f' dotted path that can be imported{suggest(name, _known(home))}'

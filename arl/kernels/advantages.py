@@ -18,8 +18,8 @@ def _compare(rewards, mask, seq, group):
   once = levels.last(seq, mask)
   top = levels.highest(score, group, once)
   bottom = levels.lowest(score, group, once)
-  scale = jnp.maximum(jnp.abs(top), jnp.abs(bottom))
-  varies = top - bottom > 4 * jnp.finfo(score.dtype).eps * scale
+  size = levels.highest(levels.total(jnp.abs(rewards), seq, mask), group, once)
+  varies = top - bottom > 4 * jnp.finfo(score.dtype).eps * size
   return score, once, mask & varies
 
 

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from arl.kernels import surrogates
+from arl.kernels import divergences, surrogates
 
 
 def ratio(log_ratio: jax.Array) -> jax.Array:
@@ -16,7 +16,7 @@ def policy_kl(log_ratio: jax.Array) -> jax.Array:
 
   The tokens come from the anchor, so this is k3 with the roles exchanged.
   """
-  return surrogates.ratio(log_ratio) - 1 - log_ratio
+  return divergences.k3(jnp.zeros_like(log_ratio), log_ratio)
 
 
 def clip_fraction(

@@ -34,4 +34,5 @@ def sequence_token(
   that are constant in a sequence it has GSPO's value and gradient.
   """
   pooled = levels.mean(logp - old_logp, seq, mask)
-  return jax.lax.stop_gradient(pooled - logp) + logp
+  stop = jax.lax.stop_gradient
+  return stop(pooled) + (logp - stop(logp))

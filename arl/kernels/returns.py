@@ -83,7 +83,7 @@ def lambda_return(
 ) -> jax.Array:
   """GAE + V: the critic's target, before any whitening of the advantage."""
   advantage = gae(rewards, old_value, mask, seq, gamma=gamma, lam=lam)
-  return advantage + old_value
+  return jnp.where(mask, advantage + old_value, 0)
 
 
 def whiten(advantage: jax.Array, mask: jax.Array) -> jax.Array:

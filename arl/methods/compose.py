@@ -25,6 +25,7 @@ _POLICY = columns_lib.filled_by(columns_lib.POLICY)
 _SCORED = columns_lib.filled_by(columns_lib.SCORE)
 _OBSERVED = columns_lib.filled_by(columns_lib.PACK)
 _CUT_FREELY = frozenset({'seq', 'turn'})  # these lie within a row
+_TAKEN = ('metrics', 'total')  # a method adds these beside its terms
 MONITORS = (
   ('ratio', monitors.ratio),
   ('policy_kl', monitors.policy_kl),
@@ -64,7 +65,8 @@ class Objective(NamedTuple):
     ratio: kernel, gives 'log_ratio'; used only if something reads it.
     corrections: kernels whose product multiplies the objective, no gradient.
     terms: further terms: KL, entropy, critic, imitation.
-    monitors: steps whose token means are metrics.
+    monitors: steps whose token means are metrics; those that read 'log_ratio'
+      are left out of an objective without a ratio.
   """
 
   advantage: types.Kernel | types.Steps
@@ -95,7 +97,7 @@ def on(kernel: types.Kernel, **columns: str) -> types.Kernel:
     own = {name: values[columns.get(name, name)] for name in reads}
     return kernel(**own)
 
-  renamed = [columns.get(name, name) for name in reads]
+  renamed = dict.fromkeys(columns.get(name, name) for name in reads)
   rebound.__name__ = kernel_name(kernel)
   rebound.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
     [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in renamed]
@@ -145,7 +147,11 @@ def term_of(objective: Objective) -> Term:
     loss=(*ratio, ('objective', surrogate), *factors, ('loss', negate)),
     aggregate=objective.aggregate,
     credit=steps(objective.advantage),
-    monitors=objective.monitors if with_ratio else (),
+    monitors=tuple(
+      (name, kernel)
+      for name, kernel in objective.monitors
+      if with_ratio or 'log_ratio' not in read_by(kernel)
+    ),
   )
 
 
@@ -161,11 +167,13 @@ def terms_of(*parts: Term | Objective) -> tuple[Term, ...]:
       raise TypeError(
         f'method() takes Term and Objective, not {type(part).__name__}.'
       )
-  counts = {t.name: [u.name for u in flat].count(t.name) for t in flat}
-  twice = [name for name, n in counts.items() if n > 1]
+  if not flat:
+    raise ValueError('method() has nothing to minimize: give it a term.')
+  named = [*_TAKEN, *(term.name for term in flat)]
+  twice = [name for name in named if named.count(name) > 1]
   if twice:
     raise ValueError(
-      f'method(): two terms are named {twice[0]!r}; rename one:'
+      f'method(): the name {twice[0]!r} is taken; rename the term:'
       ' term._replace(name=...).'
     )
   return tuple(flat)
@@ -184,7 +192,7 @@ def _check_reads(term, phase, chain, available, forbidden=frozenset()):
         raise ValueError(
           f'{where} reads {column!r} in its {phase}, where nothing is'
           ' differentiated and that column does not exist yet; read a column'
-          f' of the policy that acted{names.suggest("old_" + column, _SCORED)}'
+          f' of the policy that acted: {", ".join(sorted(_SCORED))}.'
         )
       if column not in known:
         raise ValueError(
@@ -194,8 +202,8 @@ def _check_reads(term, phase, chain, available, forbidden=frozenset()):
         )
       if columns_lib.COLUMNS[column].filler == columns_lib.STEP:
         raise ValueError(
-          f'{where} reads {column!r}, which no earlier step of the term'
-          f' gives; add a step named {column!r} before it.'
+          f'{where} reads {column!r} in its {phase}, where no earlier step'
+          f' gives it; add a step named {column!r} before it.'
         )
       needed.add(column)
     made.add(name)
@@ -208,7 +216,7 @@ def _check(term: Term) -> tuple[set[str], set[str]]:
   given = {name for name, _ in term.credit}
   weigh = (('weights', term.aggregate),)
   needs = _check_reads(term, 'credit', term.credit, (), _POLICY)
-  needs |= _check_reads(term, 'aggregate', weigh, given, _POLICY)
+  needs |= _check_reads(term, 'aggregate', weigh, (), _POLICY)
   inner = (*term.loss, *term.monitors)
   read = _check_reads(term, 'loss', inner, given)
   if not term.loss or term.loss[-1][0] != 'loss':
@@ -218,18 +226,27 @@ def _check(term: Term) -> tuple[set[str], set[str]]:
 
 
 def visible(columns: types.Columns) -> dict:
-  """The columns as kernels see them: float columns are 0 off the mask."""
+  """The columns as kernels see them: float columns are 0 off the mask.
+
+  Raises:
+    ValueError: a column is neither [B, T, ...] nor a scalar nor a Level.
+  """
   mask = columns['mask']
 
-  def show(x):
-    if isinstance(x, levels.Level) or jnp.ndim(x) == 0 or x is mask:
+  def show(name, x):
+    if isinstance(x, levels.Level) or jnp.ndim(x) == 0:
       return x
+    if x.shape[:2] != mask.shape:
+      raise ValueError(
+        f'column {name!r} is {x.shape}, wanted {mask.shape} as the mask, or a'
+        ' scalar.'
+      )
     if not jnp.issubdtype(x.dtype, jnp.floating):
       return x
     on = mask.reshape(mask.shape + (1,) * (x.ndim - 2))
     return jnp.where(on, x, 0)
 
-  return {name: show(x) for name, x in columns.items()}
+  return {name: show(name, x) for name, x in columns.items()}
 
 
 def run(chain: types.Steps, columns: dict) -> dict:
@@ -276,7 +293,8 @@ def method(*parts: Term | Objective) -> types.Method:
     *parts: terms and objectives; an objective brings its own terms.
 
   Raises:
-    ValueError: a kernel reads what nothing provides, or two terms share a name.
+    ValueError: a kernel reads what nothing provides, a name is taken, or there
+      is no term.
     TypeError: a part is neither a Term nor an Objective.
   """
   terms = terms_of(*parts)
@@ -297,7 +315,9 @@ def method(*parts: Term | Objective) -> types.Method:
     return {**weights, 'metrics': aggregations.token_mean(columns['mask'])}
 
   def loss(columns, credits, weights):
-    seen = visible(columns)
+    frozen = jax.lax.stop_gradient(dict(columns))
+    policy = {n: x for n, x in columns.items() if n in _POLICY}
+    seen = visible({**frozen, **policy})
     results = [_term_loss(t, seen, credits[t.name], weights) for t in terms]
     total = sum(loss for loss, _ in results)
     metrics = {k: v for _, each in results for k, v in each.items()}
