@@ -1,0 +1,94 @@
+import itertools
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from arl import episode
+from arl.evaluate import estimators
+
+TRIPLES = [
+  (n, c, k) for n in range(1, 9) for c in range(n + 1) for k in range(1, n + 1)
+]
+
+
+def by_enumeration(n, c, k):
+  samples = [True] * c + [False] * (n - c)
+  draws = list(itertools.combinations(samples, k))
+  return sum(any(draw) for draw in draws) / len(draws)
+
+
+def test_pass_at_k_is_the_share_of_subsets_with_a_success():
+  for n, c, k in TRIPLES:
+    assert estimators.pass_at_k(n, c, k) == by_enumeration(n, c, k), (n, c, k)
+
+
+def test_without_return():
+  # With return it would be 1 - 0.6 ** 3 = 0.784.
+  assert estimators.pass_at_k(5, 2, 3) == 0.9
+
+
+@hypothesis.given(n=st.integers(1, 2000), data=st.data())
+def test_pass_at_k_at_its_ends_and_between(n, data):
+  c = data.draw(st.integers(0, n))
+  k = data.draw(st.integers(1, n))
+  assert estimators.pass_at_k(n, c, 1) == c / n
+  assert estimators.pass_at_k(n, c, n) == (1 if c else 0)
+  more = estimators.pass_at_k(n, c, min(k + 1, n))
+  assert 0 <= estimators.pass_at_k(n, c, k) <= more <= 1
+
+
+@pytest.mark.parametrize(
+  'n, c, k, message',
+  [
+    (5, 0, 7, 'k=7 with n=5'),
+    (0, 0, 1, 'k=1 with n=0'),
+    (5, 2, 0, 'k=0'),
+    (5, 6, 1, 'c=6 correct of n=5'),
+    (5, -1, 1, 'c=-1'),
+  ],
+)
+def test_pass_at_k_refuses(n, c, k, message):
+  with pytest.raises(ValueError, match=message):
+    estimators.pass_at_k(n, c, k)
+
+
+def test_mean_is_over_problems():
+  # Pooled as one problem of 10 samples it would be 0.53333.
+  assert estimators.mean_pass_at_k([(5, 2), (5, 0)], 3) == 0.45
+  assert estimators.mean_pass_at_k([(4, 4), (1, 0)], 1) == 0.5
+
+
+def test_mean_refuses():
+  with pytest.raises(ValueError, match='no problems'):
+    estimators.mean_pass_at_k([], 1)
+  with pytest.raises(ValueError, match='k=3 with n=2'):
+    estimators.mean_pass_at_k([(5, 2), (2, 2)], 3)
+
+
+def one(task, reward, status):
+  rewards = np.array([0, reward], np.float32)
+  return episode.Episode(
+    task=episode.Task(task, 'say it', {}),
+    sample=0,
+    tokens=np.array([1, 2], np.int32),
+    mask=np.array([False, True]),
+    logp=np.array([0, -0.5], np.float32),
+    rewards=rewards,
+    turn=np.zeros(2, np.int32),
+    status=status,
+  )
+
+
+def test_counts_keep_the_truncated_and_leave_out_the_failed():
+  episodes = [
+    one('b', 1, 'finished'),
+    one('a', 0, 'finished'),
+    one('b', 0, 'max_tokens'),
+    one('b', 0, 'environment_error'),
+    one('a', 0.6, 'max_turns'),
+    one('c', 1, 'reward_error'),
+  ]
+  assert estimators.counts_by_task(episodes, 1.0) == [(2, 1), (2, 0), (0, 0)]
+  assert estimators.counts_by_task(episodes, 0.5) == [(2, 1), (2, 1), (0, 0)]
