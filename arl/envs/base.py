@@ -4,6 +4,9 @@ A state is an immutable value, so keeping one is a snapshot and stepping from it
 again is a restore. Nothing here knows tokens, models or JAX.
 """
 
+import hashlib
+import math
+import numbers
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,6 +20,14 @@ HELD_OUT = 'held_out'
 SPLITS = (TRAIN, HELD_OUT)
 
 
+class EnvironmentFailure(Exception):
+  """The environment broke; the episode has no grade."""
+
+
+class RewardFailure(Exception):
+  """An action could not be graded; that is no reason to grade it 0."""
+
+
 class Env(NamedTuple):
   """An environment.
 
@@ -25,8 +36,10 @@ class Env(NamedTuple):
       for ever. The splits share no task id.
     reset: Task -> State.
     step: (State, action text) -> (State, Turn). A malformed action is an
-      observation that says what was wrong, never an exception.
-    oracle: State -> action text. Following it earns reward 1.
+      observation that says what was wrong, never an exception. Stepping from a
+      state whose episode is over is a ValueError.
+    oracle: State -> action text. Following it earns reward 1, or, where chance
+      can spoil any policy, as much as the environment says.
     noisy: (State, numpy Generator) -> action text. A fallible demonstrator, for
       a supervised warm start.
   """
@@ -57,3 +70,98 @@ def play(
     if turn.done:
       break
   return exchanges
+
+
+def checked_reset(env: Env, task: episode.Task) -> State:
+  """`env.reset`; whatever it raises becomes an EnvironmentFailure."""
+  try:
+    return env.reset(task)
+  except EnvironmentFailure:
+    raise
+  except Exception as error:
+    raise EnvironmentFailure(
+      f'env.reset raised {type(error).__name__} on task {task.id}: {error}.'
+    ) from error
+
+
+def checked_step(
+  env: Env, state: State, text: str
+) -> tuple[State, episode.Turn]:
+  """`env.step`, with the contract enforced.
+
+  Raises:
+    EnvironmentFailure: the step raised, or answered with something other than
+      (state, Turn) with a text observation.
+    RewardFailure: the step raised it, or the reward is no finite number.
+  """
+  try:
+    answer = env.step(state, text)
+  except (EnvironmentFailure, RewardFailure):
+    raise
+  except Exception as error:
+    raise EnvironmentFailure(
+      f'env.step raised {type(error).__name__} on the action {text[:80]!r}: '
+      f'{error}.'
+    ) from error
+  if not isinstance(answer, tuple) or len(answer) != 2:
+    raise EnvironmentFailure(
+      f'env.step returned {type(answer).__name__}; return (state, Turn).'
+    )
+  turn = answer[1]
+  if not isinstance(turn, episode.Turn):
+    raise EnvironmentFailure(
+      f'env.step returned {type(turn).__name__} as its turn; return an '
+      'episode.Turn.'
+    )
+  if not isinstance(turn.text, str):
+    raise EnvironmentFailure(
+      f'env.step returned an observation of type {type(turn.text).__name__}; '
+      'return a str.'
+    )
+  if not _finite(turn.reward):
+    raise RewardFailure(
+      f'env.step returned the reward {turn.reward!r}; return a finite number, '
+      'or raise RewardFailure where there is none.'
+    )
+  return answer
+
+
+def _finite(reward: Any) -> bool:
+  number = isinstance(reward, numbers.Real) and not isinstance(reward, bool)
+  return number and math.isfinite(reward)
+
+
+def task_id(family: str, split: str, index: int) -> str:
+  """The id of a procedural task, which also seeds it.
+
+  Args:
+    family: the environment and every hyperparameter that shapes its tasks.
+    split: one of SPLITS.
+    index: 0, 1, ...
+  """
+  if split not in SPLITS:
+    raise ValueError(f'{family}: no split {split!r}; splits: {SPLITS}.')
+  if index < 0:
+    raise ValueError(f'{family}: task index {index}; indices start at 0.')
+  return f'{family}/{split}/{index}'
+
+
+def split_of(key: str) -> str:
+  """The split a question belongs to, by a stable hash: one in 4 is held out."""
+  first = hashlib.sha256(key.encode()).digest()[0]
+  return HELD_OUT if first < 64 else TRAIN
+
+
+def draw(split: str, propose: Callable[[], str]) -> str:
+  """The first proposal that belongs to the split."""
+  while True:
+    key = propose()
+    if split_of(key) == split:
+      return key
+
+
+def require_probabilities(family: str, **chances: float) -> None:
+  """Raises ValueError unless every hyperparameter given is a probability."""
+  for name, chance in chances.items():
+    if not 0 <= chance <= 1:
+      raise ValueError(f'{family}: {name} is {chance}; give a probability.')

@@ -1,0 +1,221 @@
+"""What every environment promises, checked on all of them."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from arl import episode
+from arl.envs import arithmetic, base, gridworld, tools
+
+# name -> (environment, turns its oracle may need)
+ENVS = {
+  'tools': (tools.make(), 4),
+  'tools without pointers': (tools.make(max_hops=0), 2),
+  'tools with five pointers': (tools.make(max_hops=5), 7),
+  'gridworld': (gridworld.make(), 9),
+  'gridworld 4': (gridworld.make(size=4, holes=5), 16),
+  'gridworld 5': (gridworld.make(size=5, holes=0), 25),
+  'arithmetic': (arithmetic.make(), 2),
+  'arithmetic 1': (arithmetic.make(digits=1), 2),
+}
+SLIPPERY = gridworld.make(slip=2 / 3)
+
+
+@pytest.fixture(params=ENVS)
+def played(request):
+  return ENVS[request.param]
+
+
+def states(env, task, max_turns, rng):
+  """The states a noisy demonstrator comes through, but for the last."""
+  state, seen = env.reset(task), []
+  for _ in range(max_turns):
+    action = env.noisy(state, rng)
+    seen.append((state, action))
+    state, turn = env.step(state, action)
+    if turn.done:
+      break
+  return seen
+
+
+def same(left, right):
+  """Equality of states by what they hold."""
+  return repr(left) == repr(right)
+
+
+@pytest.mark.parametrize('split', base.SPLITS)
+def test_oracle_earns_one(played, split):
+  env, max_turns = played
+  for index in range(200):
+    task = env.task(split, index)
+    exchanges = base.play(env, task, env.oracle, max_turns)
+    assert [e.turn.reward for e in exchanges[:-1]] == [0] * (len(exchanges) - 1)
+    assert exchanges[-1].turn.reward == 1.0, task.id
+    assert exchanges[-1].turn.done
+
+
+def test_tasks_are_pure_and_distinct(played):
+  env, _ = played
+  tasks = [env.task(split, i) for split in base.SPLITS for i in range(100)]
+  again = [env.task(split, i) for split in base.SPLITS for i in range(100)]
+  assert tasks == again
+  assert len({task.id for task in tasks}) == 200
+
+
+def test_task_data_survive_json(played):
+  env, max_turns = played
+  for index in range(20):
+    task = env.task(base.TRAIN, index)
+    read = task._replace(data=json.loads(json.dumps(task.data)))
+    assert read == task
+    assert base.play(env, read, env.oracle, max_turns)[-1].turn.reward == 1.0
+
+
+def test_tasks_refuse_bad_arguments(played):
+  env, _ = played
+  with pytest.raises(ValueError, match="no split 'test'"):
+    env.task('test', 0)
+  with pytest.raises(ValueError, match='indices start at 0'):
+    env.task(base.TRAIN, -1)
+
+
+@pytest.mark.parametrize(
+  'env', [env for env, _ in ENVS.values()] + [SLIPPERY], ids=str
+)
+def test_step_is_pure_and_a_state_is_a_snapshot(env):
+  rng = np.random.default_rng(0)
+  for index in range(20):
+    task = env.task(base.TRAIN, index)
+    kept = states(env, task, 8, rng)
+    before = [repr(state) for state, _ in kept]
+    first = [env.step(state, action) for state, action in kept]
+    second = [env.step(state, action) for state, action in reversed(kept)]
+    assert all(map(same, first, reversed(second)))
+    assert [repr(state) for state, _ in kept] == before
+
+
+def test_states_are_immutable(played):
+  env, _ = played
+  state = env.reset(env.task(base.TRAIN, 0))
+  with pytest.raises(AttributeError):
+    state.turns = 3
+
+
+JUNK = ('', ' ', 'hello', 'get', 'get(', '()', '\x00', 'é' * 50, 'x' * 10_000)
+
+
+@pytest.mark.parametrize('text', JUNK)
+def test_bad_actions_are_observations(played, text):
+  env, _ = played
+  state, turn = base.checked_step(env, env.reset(env.task(base.TRAIN, 0)), text)
+  assert turn.text.lower().startswith('error: ')
+  assert len(turn.text) < 80
+  assert (turn.reward, turn.done) == (0.0, False)
+  assert state.turns == 1
+
+
+def test_no_step_beyond_the_end(played):
+  env, max_turns = played
+  state = env.reset(env.task(base.TRAIN, 0))
+  for _ in range(max_turns):
+    state, turn = env.step(state, env.oracle(state))
+    if turn.done:
+      break
+  with pytest.raises(ValueError, match='reset first'):
+    env.step(state, 'up')
+
+
+def test_split_is_stable():
+  # sha256('abc') starts with 0xba, that of 'd' with 0x18.
+  assert base.split_of('abc') == 'train'
+  assert base.split_of('d') == 'held_out'
+  share = np.mean([base.split_of(str(i)) == base.HELD_OUT for i in range(4000)])
+  assert abs(share - 0.25) < 0.03
+
+
+def stub(step):
+  """An environment of which only step and reset matter."""
+  return base.Env(
+    task=lambda split, index: episode.Task(f'{split}/{index}', '', {}),
+    reset=lambda task: 0,
+    step=step,
+    oracle=lambda state: '',
+    noisy=lambda state, rng: '',
+  )
+
+
+def bad_turn(*fields: Any) -> episode.Turn:
+  return episode.Turn(*fields)
+
+
+@pytest.mark.parametrize(
+  'answer, failure, sentence',
+  [
+    (None, base.EnvironmentFailure, r'returned NoneType; return \(state, Turn'),
+    ((1, 'text'), base.EnvironmentFailure, 'returned str as its turn'),
+    ((1, bad_turn(b'no')), base.EnvironmentFailure, 'of type bytes'),
+    ((1, bad_turn(None)), base.EnvironmentFailure, 'of type NoneType'),
+    ((1, bad_turn('', float('nan'))), base.RewardFailure, 'reward nan'),
+    ((1, bad_turn('', float('inf'))), base.RewardFailure, 'reward inf'),
+    ((1, bad_turn('', None)), base.RewardFailure, 'reward None'),
+    ((1, bad_turn('', '1')), base.RewardFailure, "reward '1'"),
+    ((1, bad_turn('', True)), base.RewardFailure, 'reward True'),
+  ],
+)
+def test_checked_step_refuses(answer, failure, sentence):
+  with pytest.raises(failure, match=sentence):
+    base.checked_step(stub(lambda state, text: answer), 0, 'go')
+
+
+def test_checked_step_names_what_was_raised():
+  def step(state, text):
+    raise KeyError('gone')
+
+  with pytest.raises(base.EnvironmentFailure, match='KeyError on .*go') as info:
+    base.checked_step(stub(step), 0, 'go')
+  assert isinstance(info.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize(
+  'failure', [base.RewardFailure, base.EnvironmentFailure]
+)
+def test_checked_step_passes_failures_on(failure):
+  def step(state, text):
+    raise failure('the verifier timed out')
+
+  with pytest.raises(failure, match='the verifier timed out'):
+    base.checked_step(stub(step), 0, 'go')
+
+
+@pytest.mark.parametrize('reward', [0, 1, -0.5, np.float32(0.5)])
+def test_checked_step_hands_a_good_turn_through(reward):
+  answer = (1, episode.Turn('seen', reward))
+  assert base.checked_step(stub(lambda state, text: answer), 0, 'go') is answer
+
+
+def test_checked_reset():
+  env = stub(None)._replace(reset=lambda task: 1 / 0)
+  with pytest.raises(
+    base.EnvironmentFailure, match='ZeroDivisionError on task'
+  ):
+    base.checked_reset(env, env.task(base.TRAIN, 0))
+  assert base.checked_reset(stub(None), env.task(base.TRAIN, 0)) == 0
+
+
+@pytest.mark.parametrize(
+  'make, hyperparameters, sentence',
+  [
+    (tools.make, {'max_hops': -1}, 'max_hops is -1'),
+    (tools.make, {'guess': 1.5}, 'guess is 1.5'),
+    (gridworld.make, {'size': 2}, 'size is 2'),
+    (gridworld.make, {'size': 3, 'holes': 7}, '7 holes'),
+    (gridworld.make, {'slip': -0.1}, 'slip is -0.1'),
+    (arithmetic.make, {'digits': 0}, 'digits is 0'),
+    (arithmetic.make, {'fault': 2}, 'fault is 2'),
+  ],
+)
+def test_make_refuses(make, hyperparameters, sentence):
+  with pytest.raises(ValueError, match=sentence):
+    make(**hyperparameters)
