@@ -28,7 +28,7 @@ _CUT_FREELY = frozenset({'seq', 'turn'})  # these lie within a row
 _TAKEN = ('metrics', 'total')  # a method adds these beside its terms
 MONITORS = (
   ('ratio', monitors.ratio),
-  ('policy_kl', monitors.policy_kl),
+  ('kl', monitors.policy_kl),
   ('clip_fraction', monitors.clip_fraction),
 )
 

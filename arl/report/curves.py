@@ -54,7 +54,7 @@ PANELS = (
     'KL',
     'KL (nats per token)',
     (
-      ('train/kl', 'from the policy before the update'),
+      ('policy/kl', 'from the policy before the update'),
       ('train/ref_kl', 'from the reference'),
     ),
   ),

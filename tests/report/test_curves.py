@@ -33,7 +33,7 @@ def test_png_of_all_panels(tmp_path):
   for row in rows:
     row |= {
       'train/reward': 0.5,
-      'train/kl': 1e-3,
+      'policy/kl': 1e-3,
       'train/entropy': 1.2,
       'train/tokens': 80,
       'loss/policy': 0.1,

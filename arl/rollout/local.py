@@ -1,0 +1,327 @@
+"""The embedded engine: sampling in JAX, with the contract of a server.
+
+It keeps a pool of key-value caches, one slot a conversation. A request whose
+tokens continue what its session's slot holds is computed from there on; any
+other starts afresh. Prompts run in chunks and decoding runs until the last row
+stops, inside one compiled function for each batch size, so nothing is compiled
+for a length.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from arl.models import functional, heads
+from arl.rollout import engine, sampler
+
+_CHUNK = 16  # prompt tokens a forward pass
+_SHRINK = 4  # batch sizes are slots, slots / 4, slots / 16, ...
+_SMALLEST = 8
+
+
+class _Rows(NamedTuple):
+  """The rows of one call: b sequences, S cache slots."""
+
+  slot: Any  # int32 [b], which cache; out of range for a filler row
+  tokens: Any  # int32 [b, S], the ids to feed, from column 0
+  start: Any  # int32 [b], how many ids the cache already holds
+  count: Any  # int32 [b], how many ids to feed; 0 for a filler row
+  limit: Any  # int32 [b], the most to sample
+  paths: Any  # int32 [b, n], folded into the seed
+
+
+def _prefill(model, params, cache, rows):
+  """Feeds each row's new ids in chunks; the last one's hidden [b, D]."""
+  offsets = jnp.arange(_CHUNK)
+
+  def feed(i, carry):
+    cache, last = carry
+    at = i * _CHUNK + offsets[None, :]
+    real = at < rows.count[:, None]
+    ids = jax.lax.dynamic_slice_in_dim(rows.tokens, i * _CHUNK, _CHUNK, 1)
+    positions = jnp.where(real, rows.start[:, None] + at, -1)
+    hidden, cache = model.extend(params, ids, positions, cache)
+    here = (rows.count[:, None] - 1) == at
+    picked = jnp.sum(jnp.where(here[..., None], hidden, 0), axis=1)
+    return cache, jnp.where(jnp.any(here, axis=1)[:, None], picked, last)
+
+  first = (rows.tokens[:, :_CHUNK],) * 2
+  shape, _ = jax.eval_shape(model.extend, params, *first, cache)
+  last = jnp.zeros((shape.shape[0], shape.shape[2]), shape.dtype)
+  chunks = (jnp.max(rows.count) + _CHUNK - 1) // _CHUNK
+  return jax.lax.fori_loop(0, chunks, feed, (cache, last))
+
+
+def _decode(model, params, cache, last, rows, choose, stop):
+  """Samples until every row stopped or reached its limit."""
+  b, width = rows.tokens.shape
+  length = rows.start + rows.count
+  keys = rows.paths
+
+  def going(carry):
+    return jnp.any(carry['live'])
+
+  def advance(carry):
+    i, live = carry['i'], carry['live']
+    logits = model.logits(params, carry['last'])
+    ids, logp = choose(logits, jax.vmap(jax.random.fold_in, (0, None))(keys, i))
+    ended = functools.reduce(jnp.logical_or, [ids == s for s in stop], False)
+    more = live & ~ended & (i + 1 < rows.limit)
+    positions = jnp.where(more, length + i, -1)
+    hidden, cache = jax.lax.cond(
+      jnp.any(more),
+      lambda: model.extend(
+        params, ids[:, None], positions[:, None], carry['cache']
+      ),
+      lambda: (carry['last'][:, None], carry['cache']),
+    )
+    put = functools.partial(jax.lax.dynamic_update_slice_in_dim, axis=1)
+    return {
+      'i': i + 1,
+      'live': more,
+      'last': hidden[:, 0],
+      'cache': cache,
+      'ids': put(carry['ids'], ids[:, None], i),
+      'logp': put(carry['logp'], logp[:, None], i),
+      'count': carry['count'] + live,
+      'stopped': carry['stopped'] | (live & ended),
+    }
+
+  out = jax.lax.while_loop(
+    going,
+    advance,
+    {
+      'i': jnp.int32(0),
+      'live': rows.count > 0,
+      'last': last,
+      'cache': cache,
+      'ids': jnp.zeros((b, width), jnp.int32),
+      'logp': jnp.zeros((b, width), jnp.float32),
+      'count': jnp.zeros(b, jnp.int32),
+      'stopped': jnp.zeros(b, bool),
+    },
+  )
+  return out['cache'], (out['ids'], out['logp'], out['count'], out['stopped'])
+
+
+def _continue(model, rule, stop, seed, params, pool, rows, numbers):
+  """One call: cached rows out of the pool, prefill, decode, and back in."""
+  cache = jax.tree.map(
+    lambda c: c.at[rows.slot].get(mode='fill', fill_value=0), pool
+  )
+  cache, last = _prefill(model, params, cache, rows)
+  keyed = rows._replace(paths=sampler.fold(seed, rows.paths))
+
+  def choose(logits, keys):
+    return sampler.choose(logits, keys, rule, *numbers)
+
+  cache, result = _decode(model, params, cache, last, keyed, choose, stop)
+  pool = jax.tree.map(
+    lambda p, c: p.at[rows.slot].set(c, mode='drop'), pool, cache
+  )
+  return pool, result
+
+
+class _Slot:
+  """Which ids a cache slot was computed from, and when it was last used."""
+
+  def __init__(self):
+    self.session: Any = None
+    self.ids: list[int] = []
+    self.used = 0
+
+
+def _shared(ids: Sequence[int], tokens: Sequence[int]) -> int:
+  """How many leading tokens a slot holds; at least one stays to be fed."""
+  n = min(len(ids), len(tokens) - 1)
+  return n if list(tokens[:n]) == list(ids[:n]) else 0
+
+
+class LocalEngine:
+  """Samples with a model of `arl.models` on this machine's devices.
+
+  Attributes:
+    version: of the weights, as `set_params` was told.
+  """
+
+  def __init__(
+    self,
+    model: functional.Model,
+    params: functional.Params,
+    *,
+    slots: int,
+    context: int,
+    seed: int,
+  ):
+    """Makes an engine.
+
+    Args:
+      model: what to sample from.
+      params: its weights.
+      slots: the most sequences in one pass; more requests run in turns.
+      context: the longest sequence, prompt and samples together, in tokens.
+      seed: of all randomness; each request folds its path into it.
+
+    Raises:
+      ValueError: the context is longer than the model's.
+    """
+    if context > model.context:
+      raise ValueError(
+        f'engine: a context of {context} tokens exceeds the {model.context}'
+        ' that the model was made for; set rollout.context to at most that.'
+      )
+    self.version = 0
+    self._model, self._params, self._seed = model, params, seed
+    self._context, self._count = context, slots
+    self._width = -(-context // _CHUNK) * _CHUNK
+    self._pool = model.cache(slots, self._width)
+    self._slots = [_Slot() for _ in range(slots)]
+    self._clock = 0
+    self._run = jax.jit(
+      functools.partial(_continue, model),
+      static_argnums=(0, 1, 2),
+      donate_argnums=4,
+    )
+    self._score = jax.jit(self._score_rows)
+
+  def set_params(self, params: functional.Params, version: int) -> None:
+    """Takes new weights; every cache of the old ones is forgotten."""
+    self._params, self.version = params, version
+    for slot in self._slots:
+      slot.session, slot.ids = None, []
+
+  def compiles(self) -> dict[str, int]:
+    """How many times each jitted function was compiled."""
+    return {
+      'engine_generate': self._run._cache_size(),
+      'engine_score': self._score._cache_size(),
+    }
+
+  def generate(
+    self, requests: Sequence[engine.Request], sampling: engine.Sampling
+  ) -> list[engine.Sample]:
+    """Continues every request; the samples are in the order of the requests.
+
+    Raises:
+      ValueError: a request that cannot be continued.
+    """
+    engine.check_requests(
+      requests, vocab=self._model.vocab, context=self._context
+    )
+    samples: list[engine.Sample] = []
+    for i in range(0, len(requests), self._count):
+      samples += self._generate(requests[i : i + self._count], sampling)
+    return samples
+
+  def _generate(self, requests, sampling):
+    slots = self._assign(requests)
+    size = self._size(len(requests))
+    rows = self._rows(requests, slots, size)
+    rule = sampler.Rule(
+      greedy=sampling.temperature == 0,
+      truncated=sampling.top_p < 1 or sampling.top_k > 0,
+    )
+    numbers = (
+      jnp.float32(sampling.temperature),
+      jnp.float32(sampling.top_p),
+      jnp.int32(sampling.top_k),
+    )
+    self._pool, result = self._run(
+      rule, sampling.stop, self._seed, self._params, self._pool, rows, numbers
+    )
+    ids, logp, counts, stopped = jax.device_get(result)
+    samples = []
+    for i, request in enumerate(requests):
+      n = int(counts[i])
+      finish = engine.STOP if stopped[i] else engine.LENGTH
+      sample = engine.Sample(ids[i, :n], logp[i, :n], finish, self.version)
+      engine.check_sample(sample, request, sampling.stop)
+      slot = self._slots[slots[i]]
+      slot.ids = [*request.tokens, *sample.tokens[:-1].tolist()]
+      samples.append(sample)
+    return samples
+
+  def _size(self, n: int) -> int:
+    size = self._count
+    while size // _SHRINK >= max(n, _SMALLEST):
+      size //= _SHRINK
+    return size
+
+  def _assign(self, requests) -> list[int]:
+    """A slot for each request: its session's, else the longest unused."""
+    self._clock += 1
+    owner = {s.session: i for i, s in enumerate(self._slots) if s.ids}
+    taken: dict[int, int] = {}
+    for i, request in enumerate(requests):
+      slot = owner.get(request.session)
+      if request.session is not None and slot is not None:
+        taken[i] = slot
+        owner.pop(request.session)
+    busy = set(taken.values())
+    free = iter(
+      sorted(
+        (i for i in range(self._count) if i not in busy),
+        key=lambda i: self._slots[i].used,
+      )
+    )
+    chosen = [
+      taken[i] if i in taken else next(free) for i in range(len(requests))
+    ]
+    for i, request in zip(chosen, requests):
+      slot = self._slots[i]
+      if slot.session != request.session or request.session is None:
+        slot.session, slot.ids = request.session, []
+      slot.used = self._clock
+    return chosen
+
+  def _rows(self, requests, slots, size) -> _Rows:
+    width = len(requests[0].path)
+    rows = _Rows(
+      slot=np.full(size, self._count, np.int32),
+      tokens=np.zeros((size, self._width), np.int32),
+      start=np.zeros(size, np.int32),
+      count=np.zeros(size, np.int32),
+      limit=np.zeros(size, np.int32),
+      paths=np.zeros((size, width), np.int32),
+    )
+    for i, (request, slot) in enumerate(zip(requests, slots)):
+      held = _shared(self._slots[slot].ids, request.tokens)
+      new = request.tokens[held:]
+      rows.slot[i], rows.start[i], rows.count[i] = slot, held, len(new)
+      rows.tokens[i, : len(new)] = new
+      rows.limit[i], rows.paths[i] = request.max_tokens, request.path
+    return rows
+
+  def _score_rows(self, params, tokens, segments, temperature):
+    positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
+    hidden = self._model.apply(params, tokens, positions, segments)
+    made = heads.columns(
+      self._model,
+      params,
+      hidden,
+      tokens,
+      frozenset({'logp'}),
+      temperature=temperature,
+    )
+    return made['logp']
+
+  def score(
+    self, sequences: Sequence[Sequence[int]], temperature: float = 1.0
+  ) -> list[np.ndarray]:
+    """Log-prob of each token given those before it, [n]; the first is 0."""
+    scores: list[np.ndarray] = []
+    for i in range(0, len(sequences), self._count):
+      part = sequences[i : i + self._count]
+      tokens = np.zeros((self._size(len(part)), self._width), np.int32)
+      segments = np.zeros_like(tokens)
+      for row, ids in enumerate(part):
+        tokens[row, : len(ids)], segments[row, : len(ids)] = ids, 1
+      logp = jax.device_get(
+        self._score(self._params, tokens, segments, jnp.float32(temperature))
+      )
+      scores += [logp[row, : len(ids)] for row, ids in enumerate(part)]
+    return scores

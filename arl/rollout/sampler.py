@@ -1,0 +1,86 @@
+"""Choosing tokens from logits: pure functions, one row a sequence."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+
+class Rule(NamedTuple):
+  """The static part of a sampling rule: what has to be compiled."""
+
+  greedy: bool
+  truncated: bool
+
+
+def fold(seed: int, paths: jax.Array) -> jax.Array:
+  """A key a row: the seed with each number of the row folded in, in order.
+
+  Args:
+    seed: of the engine.
+    paths: int32 [B, n].
+
+  Returns:
+    Typed keys [B]. They depend on the row's numbers alone, so a sequence gets
+    the same randomness in whatever batch it is sampled.
+  """
+
+  def one(path):
+    key = jax.random.key(seed)
+    for i in range(path.shape[0]):
+      key = jax.random.fold_in(key, path[i])
+    return key
+
+  return jax.vmap(one)(paths)
+
+
+def _keep(logits, top_p, top_k):
+  """Sets logits outside the top k and the top-p nucleus to -inf.
+
+  The nucleus is the smallest set of most likely tokens with mass >= top_p.
+  """
+  rank_k = jnp.where(top_k > 0, top_k, logits.shape[-1])
+  ordered = jnp.sort(logits, axis=-1, descending=True)
+  order = jnp.arange(logits.shape[-1])[None, :]
+  ordered = jnp.where(order < rank_k, ordered, -jnp.inf)
+  mass = jax.nn.softmax(ordered, axis=-1)
+  before = jnp.cumsum(mass, axis=-1) - mass
+  ordered = jnp.where(before < top_p, ordered, jnp.inf)
+  floor = jnp.min(ordered, axis=-1, keepdims=True)
+  return jnp.where(logits >= floor, logits, -jnp.inf)
+
+
+def choose(
+  logits: jax.Array,
+  keys: jax.Array,
+  rule: Rule,
+  temperature: jax.Array,
+  top_p: jax.Array,
+  top_k: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+  """Samples one token a row.
+
+  Args:
+    logits: float32 [B, V].
+    keys: typed keys [B].
+    rule: what is compiled; greedy ignores the numbers below.
+    temperature: scalar > 0.
+    top_p: scalar in (0, 1].
+    top_k: scalar, 0 for all.
+
+  Returns:
+    ids int32 [B] and their log-probs float32 [B] under the distribution they
+    were sampled from; for greedy, under softmax(logits).
+  """
+  if rule.greedy:
+    ids = jnp.argmax(logits, axis=-1)
+  else:
+    logits = logits / temperature
+    if rule.truncated:
+      logits = _keep(logits, top_p, top_k)
+    shape = logits.shape[-1:]
+    noise = jax.vmap(lambda key: jax.random.gumbel(key, shape))(keys)
+    ids = jnp.argmax(logits + noise, axis=-1)
+  logp = jax.nn.log_softmax(logits, axis=-1)
+  chosen = jnp.take_along_axis(logp, ids[:, None], axis=-1)[:, 0]
+  return ids.astype(jnp.int32), chosen

@@ -1,0 +1,177 @@
+"""How episodes are rolled out: a strategy turns tasks into episodes."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from arl import episode
+from arl.envs import base
+from arl.rollout import chat as chat_lib
+from arl.rollout import engine as engine_lib
+
+
+class Limits(NamedTuple):
+  """Budgets of an episode.
+
+  Attributes:
+    max_turns: actions an episode may take.
+    turn_tokens: tokens an action may have; a longer one is cut and ends the
+      episode.
+    context: tokens of the whole row: prompt, samples and observations.
+  """
+
+  max_turns: int
+  turn_tokens: int
+  context: int
+
+
+class Live:
+  """An episode in progress: an append-only row of ids and its columns."""
+
+  def __init__(self, task, sample, path):
+    self.task, self.sample, self.path = task, sample, path
+    self.state: Any = None
+    self.status, self.error = '', ''
+    self.exchanges: list[episode.Exchange] = []
+    self.tokens: list[int] = []
+    self.mask: list[bool] = []
+    self.logp: list[float] = []
+    self.rewards: list[float] = []
+    self.turn: list[int] = []
+
+  def append(self, ids, sampled_logp=None):
+    """Appends what was sampled, or with no log-probs what was observed."""
+    n = len(ids)
+    sampled = sampled_logp is not None
+    self.tokens += [int(i) for i in ids]
+    self.mask += [sampled] * n
+    self.logp += [float(x) for x in sampled_logp] if sampled else [0.0] * n
+    self.rewards += [0.0] * n
+    at = len(self.exchanges)
+    self.turn += [at if sampled else max(at - 1, 0)] * n
+
+  def end(self, status, error=''):
+    self.status, self.error = status, error
+
+  def episode(self) -> episode.Episode:
+    return episode.Episode(
+      task=self.task,
+      sample=self.sample,
+      tokens=np.array(self.tokens, np.int32),
+      mask=np.array(self.mask, bool),
+      logp=np.array(self.logp, np.float32),
+      rewards=np.array(self.rewards, np.float32),
+      turn=np.array(self.turn, np.int32),
+      status=self.status,
+      exchanges=tuple(self.exchanges),
+      error=self.error,
+    )
+
+
+def multi_turn(
+  engine: engine_lib.Engine,
+  env: base.Env,
+  chat: chat_lib.Chat,
+  tasks: Sequence[episode.Task],
+  *,
+  samples: int,
+  sampling: engine_lib.Sampling,
+  limits: Limits,
+  path: tuple[int, ...],
+) -> list[episode.Episode]:
+  """Independent multi-turn episodes, all advancing one turn at a time.
+
+  Args:
+    engine: the sampler.
+    env: what answers the actions.
+    chat: how text becomes ids.
+    tasks: the problems.
+    samples: episodes a task.
+    sampling: how to choose tokens; its stop ids are the chat's.
+    limits: budgets of an episode.
+    path: leading numbers of each request's randomness; the task's place, the
+      sample and the turn follow.
+
+  Returns:
+    The episodes, those of one task together, in the order of the tasks. An
+    environment or a reward that fails ends its episode with that status.
+
+  Raises:
+    ValueError: a prompt that leaves no room to answer.
+  """
+  sampling = sampling._replace(stop=chat.stop)
+  live = [
+    _open(env, chat, task, limits, sample, (*path, place))
+    for place, task in enumerate(tasks)
+    for sample in range(samples)
+  ]
+  for turn in range(limits.max_turns):
+    going = [row for row in live if not row.status]
+    if not going:
+      break
+    requests = [_request(row, limits, turn) for row in going]
+    for row, sample in zip(going, engine.generate(requests, sampling)):
+      _advance(row, sample, env, chat, limits)
+  for row in live:
+    if not row.status:
+      row.end(episode.MAX_TURNS)
+  return [row.episode() for row in live]
+
+
+def _open(env, chat, task, limits, sample, path) -> Live:
+  row = Live(task, sample, path)
+  row.append(chat.opening(task))
+  if len(row.tokens) >= limits.context:
+    raise ValueError(
+      f'task {task.id!r}: its prompt has {len(row.tokens)} tokens, which leaves'
+      f' no room to answer in a context of {limits.context}; raise'
+      ' rollout.context or shorten the prompt.'
+    )
+  try:
+    row.state = base.checked_reset(env, task)
+  except base.EnvironmentFailure as error:
+    row.end(episode.ENVIRONMENT_ERROR, str(error))
+  return row
+
+
+def _request(row: Live, limits: Limits, turn: int) -> engine_lib.Request:
+  room = limits.context - len(row.tokens)
+  return engine_lib.Request(
+    tokens=tuple(row.tokens),
+    max_tokens=min(limits.turn_tokens, room),
+    path=(*row.path, row.sample, turn),
+    session=(*row.path, row.sample),
+  )
+
+
+def _advance(row, sample, env, chat, limits) -> None:
+  """Takes one sample: the action, the environment's answer, what follows."""
+  row.append(sample.tokens, sample.logp)
+  action = chat.decode(sample.tokens.tolist())
+  if sample.finish == engine_lib.LENGTH:
+    row.exchanges.append(episode.Exchange(action, episode.Turn('')))
+    row.end(episode.MAX_TOKENS)
+    return
+  try:
+    row.state, turn = base.checked_step(env, row.state, action)
+  except base.RewardFailure as error:
+    row.end(episode.REWARD_ERROR, str(error))
+    return
+  except base.EnvironmentFailure as error:
+    row.end(episode.ENVIRONMENT_ERROR, str(error))
+    return
+  row.exchanges.append(episode.Exchange(action, turn))
+  row.rewards[-1] = float(turn.reward)
+  if turn.done:
+    row.end(episode.FINISHED)
+    return
+  try:
+    observed = chat.reply(turn.text, True)
+  except chat_lib.SpecialText as error:
+    row.end(episode.ENVIRONMENT_ERROR, str(error))
+    return
+  if len(row.tokens) + len(observed) >= limits.context:
+    row.end(episode.MAX_TOKENS)
+    return
+  row.append(observed)

@@ -1,0 +1,108 @@
+"""From episodes to columns with scores and credit: one rollout batch."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from arl import columns as columns_lib
+from arl import episode, types
+from arl.rollout import pack
+from arl.train import build, score, sharding
+
+_SCORED = columns_lib.filled_by(columns_lib.SCORE)
+
+
+class Data(NamedTuple):
+  """Columns and credits [U * R, T] of a rollout batch, and what they show."""
+
+  columns: dict[str, Any]
+  credits: dict[str, Any]
+  metrics: dict[str, Any]
+
+
+def check_failed(episodes: Sequence[episode.Episode], most: float) -> None:
+  """Stops a run in which the environment, not the policy, fails.
+
+  Raises:
+    RuntimeError: more than the share `most` of the episodes have no grade.
+  """
+  failed = [e for e in episodes if not episode.graded(e)]
+  if len(failed) > most * len(episodes):
+    raise RuntimeError(
+      f'{len(failed)} of {len(episodes)} episodes failed, more than'
+      f' rollout.max_failed = {most}; the first, of task {failed[0].task.id!r}:'
+      f' {failed[0].status}: {failed[0].error}'
+    )
+
+
+def updates(
+  groups: Sequence[episode.Group], per_batch: int
+) -> list[list[episode.Episode]]:
+  """Whole groups dealt out to the updates of a batch."""
+  return [
+    [e for group in groups[u::per_batch] for e in group.episodes]
+    for u in range(per_batch)
+  ]
+
+
+def make(
+  learner: build.Learner,
+  params: Any,
+  parts: Sequence[Sequence[episode.Episode]],
+  *,
+  width: int,
+  max_turns: int,
+) -> Data:
+  """Packs, scores and credits the episodes of each update.
+
+  Args:
+    learner: the devices' side of the run.
+    params: of the policy now.
+    parts: the episodes of each update.
+    width: tokens of a row.
+    max_turns: turns of an episode at most.
+  """
+  batches = [
+    pack.pack(part, rows=learner.rows, width=width, max_turns=max_turns)
+    for part in parts
+  ]
+  columns = types.columns(pack.concatenate(batches))
+  columns = sharding.shard_rows(columns, learner.mesh)
+  sampled = all(np.all(np.isfinite(e.logp)) for part in parts for e in part)
+  if sampled or learner.method.needs & _SCORED:
+    columns.update(learner.score(params, learner.ref_params, columns))
+  metrics = score.agreement(columns) if sampled else {}
+  return Data(columns, learner.credit(columns), metrics)
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _rows(tree, start, size):
+  return jax.tree.map(
+    lambda x: jax.lax.dynamic_slice_in_dim(x, start, size), tree
+  )
+
+
+def update(data: Data, index: int, rows: int) -> tuple[dict, dict]:
+  """The columns and credits of one update."""
+  trees = (data.columns, data.credits)
+  return _rows(trees, jnp.int32(index * rows), rows)
+
+
+def advantage_of(data: Data, index: int, size: int) -> np.ndarray:
+  """The advantage of each token of one episode, [n]; 0 where there is none.
+
+  Args:
+    data: of one update.
+    index: the episode's place in it.
+    size: its number of tokens.
+  """
+  mine = (data.columns['seq'].ids == index) & (data.columns['segments'] > 0)
+  rows, places = np.nonzero(np.asarray(mine))
+  made = data.credits.get('policy', {})
+  if 'advantage' not in made:
+    return np.zeros(size, np.float32)
+  return np.asarray(made['advantage'])[rows, places]

@@ -1,0 +1,68 @@
+"""Held-out success, greedy and sampled."""
+
+from collections.abc import Sequence
+
+from arl import episode
+from arl.envs import base
+from arl.evaluate import summary
+from arl.rollout import engine as engine_lib
+from arl.rollout import strategies
+from arl.train import build
+
+# Leading numbers of the paths of randomness: who samples.
+TRAINING, WATCHING, FINAL, SHOWING = range(4)
+
+
+def variants(temperature: float) -> dict[str, engine_lib.Sampling]:
+  """The ways a policy is evaluated, by name."""
+  return {
+    'sampled': engine_lib.Sampling(temperature=temperature),
+    'greedy': engine_lib.Sampling(temperature=0),
+  }
+
+
+def held_out(world: build.World, first: int, count: int) -> list[episode.Task]:
+  """Tasks that training never sees, by index."""
+  return [world.env.task(base.HELD_OUT, first + i) for i in range(count)]
+
+
+def run(
+  world: build.World,
+  tasks: Sequence[episode.Task],
+  sampling: engine_lib.Sampling,
+  path: tuple[int, ...],
+  samples: int = 1,
+) -> list[episode.Episode]:
+  """Episodes of the engine's current policy on the tasks."""
+  return strategies.multi_turn(
+    world.engine,
+    world.env,
+    world.chat,
+    tasks,
+    samples=samples,
+    sampling=sampling,
+    limits=world.limits,
+    path=path,
+  )
+
+
+def evaluate(
+  world: build.World,
+  tasks: Sequence[episode.Task],
+  temperature: float,
+  path: tuple[int, ...],
+) -> dict[str, dict[str, float]]:
+  """The summary of each variant on the tasks; nothing is trained on them."""
+  return {
+    name: summary.success(run(world, tasks, sampling, path))
+    for name, sampling in variants(temperature).items()
+  }
+
+
+def flat(results: dict[str, dict[str, float]]) -> dict[str, float]:
+  """Results as metrics: eval/sampled, eval/sampled_low, eval/sampled_high."""
+  return {
+    f'eval/{name}{end}': result[f'success{end}']
+    for name, result in results.items()
+    for end in ('', '_low', '_high')
+  }

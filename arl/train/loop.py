@@ -1,0 +1,180 @@
+"""The training loop. Read this first, from top to bottom.
+
+A step samples groups of episodes from the current policy, scores and credits
+them, takes a few updates and hands the new parameters to the engine. All
+randomness is folded from (seed, step), so what a step does depends on nothing
+but the state it starts from, and a resumed run is the run.
+"""
+
+import collections
+import contextlib
+import pathlib
+import time
+
+import jax
+import ml_collections
+import numpy as np
+
+from arl import episode, names
+from arl.evaluate import summary
+from arl.train import (
+  batch,
+  build,
+  checkpoint,
+  evaluation,
+  export,
+  interrupt,
+  metrics,
+  outcome,
+  progress,
+  settings,
+  state,
+)
+
+
+def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
+  """Trains a policy and writes everything about it to `workdir`.
+
+  Args:
+    config: see `arl.train.settings`; experiments/ has examples.
+    workdir: of this run. One that holds checkpoints of the same settings is
+      resumed from the newest.
+
+  Returns:
+    The state at the end, or where Ctrl-C stopped it.
+
+  Raises:
+    ValueError, TypeError: a setting that cannot work, before any compute.
+    RuntimeError: the environment fails too often.
+    FloatingPointError: too many non-finite updates in a row.
+  """
+  # --- Set up -----------------------------------------------------------------
+  method = build.check(config)
+  folder = pathlib.Path(workdir).absolute()
+  folder.mkdir(parents=True, exist_ok=True)
+  world = build.world(config)
+  learner = build.learner(config, method, world.loaded)
+  tasks_of = build.task_stream(config, world.env)
+  select = names.resolve(config.prompts.select, 'arl.prompts')
+  strategy = names.resolve(config.rollout.strategy, 'arl.rollout')
+  temperature, per_batch = config.rollout.temperature, config.updates.per_batch
+  watched = evaluation.held_out(world, 0, config.eval.tasks)
+  final = evaluation.held_out(world, config.eval.tasks, config.eval.final_tasks)
+  now = learner.state
+  saved = checkpoint.Checkpoints(folder, keep=config.checkpoint.keep)
+
+  def hand_over(version: int) -> None:
+    params = export.policy_params(now.params)
+    world.engine.set_params(jax.device_put(params, jax.devices()[0]), version)
+
+  # --- Resume, or look at the policy before training --------------------------
+  meta = saved.latest()
+  if meta:
+    settings.check_same(config, meta['config'])
+    now = saved.restore(meta, now)
+    start = meta['step']
+    metrics.truncate(folder, start)
+    hand_over(start)
+    print(f'resumed {folder} after step {start}')
+  else:
+    start = 0
+    meta = outcome.begin(config)
+    meta['before'] = evaluation.evaluate(
+      world, final, temperature, (evaluation.FINAL,)
+    )
+    meta['shown'] = outcome.show(world, learner, now.params, config)
+  clock = time.monotonic() - meta['wall']
+
+  def save(step: int) -> None:
+    meta['wall'] = time.monotonic() - clock
+    saved.save(step, now, meta)
+
+  # --- Train ------------------------------------------------------------------
+  with contextlib.ExitStack() as stack:
+    log = stack.enter_context(contextlib.closing(metrics.open_log(folder)))
+    report = stack.enter_context(
+      progress.track(config.steps, config.method.name, start)
+    )
+    stopped = stack.enter_context(interrupt.requested())
+    for step in range(start, config.steps):
+      began = time.monotonic()
+
+      # Roll out.
+      episodes = strategy(
+        world.engine,
+        world.env,
+        world.chat,
+        tasks_of(step),
+        samples=config.prompts.samples,
+        sampling=evaluation.variants(temperature)['sampled'],
+        limits=world.limits,
+        path=(evaluation.TRAINING, step),
+      )
+      batch.check_failed(episodes, config.rollout.max_failed)
+      rolled_out = time.monotonic()
+      graded = [e for e in episodes if episode.graded(e)]
+      groups = select(episode.groups(graded))
+
+      # Score, credit, update.
+      seen = collections.defaultdict(list)
+      if groups:
+        data = batch.make(
+          learner,
+          now.params,
+          batch.updates(groups, per_batch),
+          width=config.rollout.context,
+          max_turns=config.rollout.max_turns,
+        )
+        for index in list(range(per_batch)) * config.updates.epochs:
+          part = batch.update(data, index, learner.rows)
+          now, facts = learner.step(now, *part)
+          for name, value in facts.items():
+            seen[name].append(value)
+        seen.update({name: [value] for name, value in data.metrics.items()})
+      hand_over(step + 1)
+
+      # Watch.
+      row = {name: np.mean(jax.device_get(v)) for name, v in seen.items()}
+      ended = time.monotonic()
+      row |= outcome.training_metrics(
+        summary.success(episodes),
+        groups_used=len(groups) / config.prompts.batch,
+        rollout=rolled_out - began,
+        update=ended - rolled_out,
+        updates=int(now.updates),
+      )
+      last = step + 1 == config.steps
+      if last or (step + 1) % config.eval.every == 0:
+        results = evaluation.evaluate(
+          world, watched, temperature, (evaluation.WATCHING,)
+        )
+        row |= evaluation.flat(results)
+        if outcome.improves(meta, results, step + 1):
+          export.save(
+            folder / 'best', now.params, world.loaded.sizes, world.tokenizer
+          )
+      log.write(step + 1, row)
+      report(step + 1, outcome.headline(row))
+      outcome.check_finite(now, row, step + 1, config.updates.max_nonfinite)
+
+      # Save; leave if asked to.
+      leaving = stopped() and not last
+      if last or leaving or (step + 1) % config.checkpoint.every == 0:
+        save(step + 1)
+      if leaving:
+        report.note(
+          f'stopped after step {step + 1}; its checkpoint is in {folder}. To go'
+          ' on, run the same command again.'
+        )
+        saved.close()
+        return now
+
+  # --- Say what became of it --------------------------------------------------
+  meta['wall'] = time.monotonic() - clock
+  saved.close()
+  export.save(folder / 'final', now.params, world.loaded.sizes, world.tokenizer)
+  after = evaluation.evaluate(world, final, temperature, (evaluation.FINAL,))
+  shown = outcome.show(world, learner, now.params, config)
+  compiled = outcome.compiles(world, learner)
+  outcome.write(folder, config, meta, after, shown, compiled)
+  return now

@@ -1,0 +1,231 @@
+"""What a run says of itself: live metrics, results.json and the report."""
+
+import json
+import pathlib
+import platform
+from importlib import metadata
+from typing import Any
+
+import jax
+import ml_collections
+
+from arl import episode
+from arl.report import curves, page
+from arl.train import (
+  batch,
+  build,
+  evaluation,
+  metrics,
+  settings,
+  state,
+)
+
+_SHOWN = 4  # tasks whose transcripts are kept
+_PACKAGES = ('arl', 'jax', 'jaxlib', 'flax', 'optax', 'transformers', 'numpy')
+
+
+def begin(config: ml_collections.ConfigDict) -> dict[str, Any]:
+  """The facts of a run that has not started."""
+  return {
+    'config': settings.to_json(config),
+    'wall': 0.0,
+    'best': {'step': 0, 'success': -1.0},
+    'versions': versions(),
+  }
+
+
+def versions() -> dict[str, str]:
+  """Python's version and those of the packages that decide a result."""
+  found = {'python': platform.python_version()}
+  for package in _PACKAGES:
+    found[package] = metadata.version(package)
+  return found
+
+
+def training_metrics(
+  success: dict[str, float],
+  *,
+  groups_used: float,
+  rollout: float,
+  update: float,
+  updates: int,
+) -> dict[str, float]:
+  """The metrics of a training step besides those of its updates.
+
+  Args:
+    success: the summary of the step's episodes.
+    groups_used: share of the groups that were trained on.
+    rollout: seconds of sampling.
+    update: seconds of scoring, credit and updates.
+    updates: applied since the run began.
+  """
+  row = {f'train/{name}': value for name, value in success.items()}
+  sampled = success['tokens'] * success['graded']
+  return {
+    **row,
+    'train/groups_used': groups_used,
+    'train/updates': updates,
+    'time/rollout': rollout,
+    'time/update': update,
+    'speed/tokens_per_second': sampled / (rollout + update),
+  }
+
+
+def headline(row: dict[str, float]) -> dict[str, float]:
+  """The few metrics that a progress line shows."""
+  short = {
+    'success': 'train/success',
+    'held-out': 'eval/sampled',
+    'kl': 'policy/kl',
+    'entropy': 'train/entropy',
+    'tokens/s': 'speed/tokens_per_second',
+  }
+  return {name: row[key] for name, key in short.items() if key in row}
+
+
+def improves(meta: dict, results: dict[str, dict], step: int) -> bool:
+  """Whether this is the best sampled held-out success; if so, notes it."""
+  success = results['sampled']['success']
+  if not success > meta['best']['success']:
+    return False
+  meta['best'] = {'step': step, 'success': success}
+  return True
+
+
+def check_finite(
+  now: state.TrainState, row: dict[str, float], step: int, most: int
+) -> None:
+  """Stops a run whose updates stay non-finite.
+
+  Raises:
+    FloatingPointError: `most` updates in a row were skipped.
+  """
+  skipped = int(now.skipped)
+  if skipped >= most:
+    raise FloatingPointError(
+      f'step {step}: the last {skipped} updates had a non-finite loss or'
+      f' gradient and were skipped (loss {row.get("loss/total")}, gradient norm'
+      f' {row.get("train/grad_norm")}); parameters are as before them. Look at'
+      ' metrics.jsonl; lower the learning rate or the clip bounds.'
+    )
+
+
+def show(
+  world: build.World,
+  learner: build.Learner,
+  params: Any,
+  config: ml_collections.ConfigDict,
+) -> list[page.Transcript]:
+  """Transcripts of a few held-out tasks under the engine's current policy.
+
+  Each task is sampled as often as in training, so that its first episode has
+  the advantage that training would give it.
+  """
+  tasks = evaluation.held_out(world, 0, _SHOWN)
+  temperature = config.rollout.temperature
+  episodes = evaluation.run(
+    world,
+    tasks,
+    evaluation.variants(temperature)['sampled'],
+    (evaluation.SHOWING,),
+    min(config.prompts.samples, learner.rows // _SHOWN),
+  )
+  graded = [e for e in episodes if episode.graded(e)]
+  empty = [[] for _ in range(config.updates.per_batch - 1)]
+  data = batch.make(
+    learner,
+    params,
+    [graded, *empty],
+    width=config.rollout.context,
+    max_turns=config.rollout.max_turns,
+  )
+  firsts = [i for i, e in enumerate(graded) if e.sample == 0]
+  return [
+    page.transcript(
+      graded[i].task.prompt,
+      graded[i],
+      batch.advantage_of(data, i, len(graded[i].tokens)),
+      lambda token: world.chat.pieces([token])[0],
+    )
+    for i in firsts
+  ]
+
+
+def compiles(world: build.World, learner: build.Learner) -> dict[str, int]:
+  """How many times each jitted function of the run was compiled."""
+  functions = {
+    'score': learner.score,
+    'credit': learner.credit,
+    'step': learner.step,
+  }
+  counts = {name: f._cache_size() for name, f in functions.items()}
+  return counts | world.engine.compiles()
+
+
+def _success(result: dict[str, float]) -> dict[str, float]:
+  names = ('success', 'success_low', 'success_high', 'graded', 'failed')
+  return {name: result[name] for name in names}
+
+
+def write(
+  folder: pathlib.Path,
+  config: ml_collections.ConfigDict,
+  meta: dict[str, Any],
+  after: dict[str, dict],
+  shown: list[page.Transcript],
+  compiled: dict[str, int],
+) -> None:
+  """Writes results.json, curves.png and report.html."""
+  results = {
+    'method': config.method.name,
+    'before': {k: _success(v) for k, v in meta['before'].items()},
+    'after': {k: _success(v) for k, v in after.items()},
+    'best': meta['best'],
+    'wall_seconds': round(meta['wall'], 1),
+    'steps': config.steps,
+    'seed': config.seed,
+    'config_hash': settings.digest(config),
+    'versions': meta['versions'],
+    'device': jax.devices()[0].device_kind,
+    'compiles': compiled,
+  }
+  text = json.dumps(results, indent=2) + '\n'
+  (folder / 'results.json').write_text(text, encoding='utf-8')
+  curves.curves(metrics.read(folder), folder / 'curves.png')
+  html = page.page(
+    title=f'{config.method.name} on {config.env.name}',
+    scores=[
+      page.Score(name, _estimate(meta['before'][name]), _estimate(after[name]))
+      for name in after
+    ],
+    facts=_facts(results),
+    curves=(folder / 'curves.png').read_bytes(),
+    config=settings.to_json(config),
+    pairs=list(zip(_transcripts(meta['shown']), shown)),
+  )
+  (folder / 'report.html').write_text(html, encoding='utf-8')
+
+
+def _estimate(result: dict[str, float]) -> page.Estimate:
+  return page.Estimate(
+    result['success'],
+    result['success_low'],
+    result['success_high'],
+    int(result['graded']),
+  )
+
+
+def _facts(results: dict[str, Any]) -> dict[str, str]:
+  names = ('wall_seconds', 'steps', 'seed', 'config_hash', 'device')
+  facts = {name.replace('_', ' '): str(results[name]) for name in names}
+  return facts | {'versions': ', '.join(
+    f'{name} {version}' for name, version in results['versions'].items()
+  )}  # fmt: skip
+
+
+def _transcripts(saved: list) -> list[page.Transcript]:
+  """Transcripts again, from tuples that went through JSON."""
+  return [
+    page.Transcript(title, [page.Piece(*p) for p in pieces], reward, status)
+    for title, pieces, reward, status in saved
+  ]

@@ -1,0 +1,89 @@
+"""Columns from forward passes without gradient, once a rollout batch."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+
+from arl import types
+from arl.kernels import divergences
+from arl.train import forward as forward_lib
+from arl.train import sharding
+from arl.train import step as step_lib
+
+
+def make_score(
+  forward: forward_lib.Forward,
+  needs: frozenset[str],
+  *,
+  microbatch: int,
+  mesh: Mesh,
+) -> Callable[..., dict]:
+  """The scoring pass as a jitted (params, ref_params, columns) -> columns.
+
+  It gives `old_logp` and `old_entropy` always, for the metrics at least, and
+  `old_value` and `ref_logp` where the method needs them.
+
+  Args:
+    forward: makes a model's columns.
+    needs: of the method.
+    microbatch: rows at a time.
+    mesh: where the arrays live.
+  """
+  want = frozenset({'logp', 'entropy'})
+  if 'old_value' in needs:
+    want |= {'value'}
+
+  def one(params, ref_params, part):
+    made = forward(params, part, want)
+    scored = {f'old_{name}': column for name, column in made.items()}
+    if 'ref_logp' in needs:
+      made = forward(ref_params, part, frozenset({'logp'}))
+      scored['ref_logp'] = made['logp']
+    return scored
+
+  def score(params, ref_params, columns):
+    parts = jax.tree.map(lambda x: sharding.split(x, microbatch, mesh), columns)
+
+    def at(i):
+      return one(params, ref_params, jax.tree.map(lambda x: x[i], parts))
+
+    def put(i, out):
+      return jax.tree.map(lambda all_, x: all_.at[i].set(x), out, at(i))
+
+    count = columns['mask'].shape[0] // microbatch
+    zeros = jax.tree.map(
+      lambda x: jnp.zeros((count, *x.shape), x.dtype), jax.eval_shape(at, 0)
+    )
+    live = step_lib.live_microbatches(columns['mask'], microbatch)
+    out = jax.lax.fori_loop(0, live, put, zeros)
+    rows = columns['mask'].shape
+    return jax.tree.map(lambda x: x.reshape(rows), out)
+
+  return jax.jit(score)
+
+
+@jax.jit
+def agreement(columns: types.Columns) -> dict:
+  """How the trainer's log-probs differ from the engine's, on the mask.
+
+  The largest and the mean |old_logp - rollout_logp|, the policy's mean entropy
+  and, where `ref_logp` is there, k3 to the reference; all in nats.
+  """
+  mask = columns['mask']
+  n = jnp.maximum(jnp.sum(mask, dtype=jnp.float32), 1)
+
+  def mean(x):
+    return jnp.sum(jnp.where(mask, x, 0)) / n
+
+  gap = jnp.abs(columns['old_logp'] - columns['rollout_logp'])
+  made = {
+    'mismatch/max': jnp.max(jnp.where(mask, gap, 0)),
+    'mismatch/mean': mean(gap),
+    'train/entropy': mean(columns['old_entropy']),
+  }
+  if 'ref_logp' in columns:
+    drift = divergences.k3(columns['old_logp'], columns['ref_logp'])
+    made['train/ref_kl'] = mean(drift)
+  return made

@@ -1,0 +1,119 @@
+"""The shape of a config: which keys there are, checked before any work.
+
+A config writes out every key; nothing has a default in code. The blocks
+`method`, `env` and `optimizer` name a function and hold its keyword arguments,
+which that function itself checks.
+"""
+
+import hashlib
+import json
+from typing import Any
+
+import ml_collections
+
+from arl import names
+
+FREE = None  # a block whose keys belong to the function that it names
+TRAIN = {
+  'seed': int,
+  'steps': int,
+  'model': {
+    'path': str,
+    'size': str,
+    'dtype': str,
+    'remat': str,
+    'logit_chunk': int,
+  },
+  'method': FREE,
+  'env': FREE,
+  'engine': {'slots': int},
+  'rollout': {
+    'strategy': str,
+    'max_turns': int,
+    'turn_tokens': int,
+    'context': int,
+    'temperature': float,
+    'top_p': float,
+    'top_k': int,
+    'observation_role': str,
+    'max_failed': float,
+  },
+  'prompts': {
+    'size': int,
+    'batch': int,
+    'samples': int,
+    'select': str,
+  },
+  'updates': {
+    'epochs': int,
+    'per_batch': int,
+    'microbatch': int,
+    'max_nonfinite': int,
+  },
+  'optimizer': FREE,
+  'mesh': {'data': int, 'fsdp': int},
+  'eval': {'every': int, 'tasks': int, 'final_tasks': int},
+  'checkpoint': {'every': int, 'keep': int},
+}
+_MAY_CHANGE = ('steps', 'eval', 'checkpoint', 'engine')
+
+
+def check(config: ml_collections.ConfigDict, schema: dict) -> None:
+  """Refuses a config with a key that is missing, unknown or of another type.
+
+  Raises:
+    ValueError, TypeError: naming the key, and for an unknown one the nearest.
+  """
+  _check_block('config', config.to_dict(), schema)
+
+
+def _check_block(where: str, block: dict[str, Any], schema: dict) -> None:
+  for key in block:
+    if key not in schema:
+      raise ValueError(
+        f'{where} has no key {key!r}{names.suggest(key, schema)}'
+      )
+  for key, kind in schema.items():
+    if key not in block:
+      raise ValueError(f'{where}.{key} is missing; write it out.')
+    value = block[key]
+    if isinstance(kind, dict):
+      _check_block(f'{where}.{key}', value, kind)
+    elif kind is FREE:
+      if not isinstance(value, dict) or 'name' not in value:
+        raise ValueError(f'{where}.{key} needs a name: the function it means.')
+    elif type(value) is not kind and not (kind is float and type(value) is int):
+      raise TypeError(
+        f'{where}.{key} is {value!r}; it must be a {kind.__name__}.'
+      )
+
+
+def to_json(config: ml_collections.ConfigDict) -> str:
+  """The config as sorted JSON."""
+  return json.dumps(config.to_dict(), sort_keys=True, indent=2)
+
+
+def digest(config: ml_collections.ConfigDict) -> str:
+  """Twelve hex digits that stand for the whole config."""
+  return hashlib.sha256(to_json(config).encode()).hexdigest()[:12]
+
+
+def check_same(config: ml_collections.ConfigDict, saved: str) -> None:
+  """Refuses to resume under settings that would make another run of it.
+
+  The number of steps, evaluation, checkpoints and engine slots may change.
+
+  Raises:
+    ValueError: naming the settings that differ.
+  """
+  now, before = config.to_dict(), json.loads(saved)
+  differ = [
+    f'{key}: {before[key]} -> {now[key]}'
+    for key in now
+    if key not in _MAY_CHANGE and now[key] != before[key]
+  ]
+  if differ:
+    raise ValueError(
+      'the workdir holds a run with other settings'
+      f' ({"; ".join(differ)}); choose another workdir, or the settings it has.'
+    )

@@ -1,0 +1,72 @@
+"""Where arrays live: a mesh with a data and an fsdp axis.
+
+Rows of a batch are split over both axes; each parameter is split over fsdp
+along its largest divisible dimension and replicated over data.
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+AXES = ('data', 'fsdp')
+_ROWS = PartitionSpec(AXES)
+
+
+def make_mesh(*, data: int, fsdp: int) -> Mesh:
+  """A mesh over the first data * fsdp devices.
+
+  Raises:
+    ValueError: there are not so many.
+  """
+  devices = jax.devices()
+  if data < 1 or fsdp < 1 or data * fsdp > len(devices):
+    raise ValueError(
+      f'mesh: data={data} x fsdp={fsdp} needs {data * fsdp} devices, but there'
+      f' are {len(devices)} ({devices[0].platform}); change config.mesh.'
+    )
+  grid = np.asarray(devices[: data * fsdp]).reshape(data, fsdp)
+  return Mesh(grid, AXES)
+
+
+def _spec(shape: tuple[int, ...], fsdp: int) -> PartitionSpec:
+  divisible = [d for d in range(len(shape)) if shape[d] % fsdp == 0]
+  if fsdp == 1 or not divisible or len(shape) < 2:
+    return PartitionSpec()
+  widest = max(divisible, key=lambda d: shape[d])
+  return PartitionSpec(*(None,) * widest, 'fsdp')
+
+
+def shard_params(tree: Any, mesh: Mesh) -> Any:
+  """Puts parameters, or an optimizer's moments of them, on the mesh."""
+
+  def put(x):
+    spec = _spec(np.shape(x), mesh.shape['fsdp'])
+    return jax.device_put(x, NamedSharding(mesh, spec))
+
+  return jax.tree.map(put, tree)
+
+
+def shard_rows(tree: Any, mesh: Mesh) -> Any:
+  """Puts columns [B, T] on the mesh, split by rows."""
+  return jax.tree.map(
+    lambda x: jax.device_put(x, NamedSharding(mesh, _ROWS)), tree
+  )
+
+
+def check_rows(rows: int, mesh: Mesh) -> None:
+  """Raises ValueError unless a microbatch divides over the mesh."""
+  devices = mesh.size
+  if rows % devices:
+    raise ValueError(
+      f'mesh: a microbatch of {rows} rows does not divide over {devices}'
+      ' devices; make config.rows_per_microbatch a multiple of it.'
+    )
+
+
+def split(x: jax.Array, microbatch: int, mesh: Mesh) -> jax.Array:
+  """[B, ...] to [M, b, ...], each microbatch split over the mesh by rows."""
+  parts = x.reshape(-1, microbatch, *x.shape[1:])
+  spec = PartitionSpec(None, AXES)
+  return jax.lax.with_sharding_constraint(parts, NamedSharding(mesh, spec))

@@ -1,0 +1,106 @@
+"""One update: microbatch gradients added up, then the optimizer, once.
+
+The number of microbatches is data, not shape: rows without a token to train on
+come last and are never computed, and nothing is compiled anew when a batch is
+fuller or emptier than the one before.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import Mesh
+
+from arl import types
+from arl.train import forward as forward_lib
+from arl.train import sharding
+from arl.train import state as state_lib
+
+Step = Callable[..., tuple[state_lib.TrainState, dict]]
+_FORWARDED = frozenset({'logp', 'entropy', 'value'})
+
+
+def live_microbatches(mask: jax.Array, microbatch: int) -> jax.Array:
+  """How many leading microbatches hold a token on the mask; int32 scalar."""
+  parts = jnp.any(mask.reshape(-1, microbatch * mask.shape[1]), axis=1)
+  index = jnp.arange(1, parts.size + 1, dtype=jnp.int32)
+  return jnp.max(jnp.where(parts, index, 0))
+
+
+def make_train_step(
+  forward: forward_lib.Forward,
+  method: types.Method,
+  tx: optax.GradientTransformation,
+  *,
+  microbatch: int,
+  mesh: Mesh,
+) -> Step:
+  """The update as a jitted (state, columns, credits) -> (state, metrics).
+
+  Args:
+    forward: makes the policy's columns.
+    method: the objective.
+    tx: the optimizer; it sees the gradient of the whole update.
+    microbatch: rows a gradient is taken of at a time; divides the rows.
+    mesh: where the arrays live.
+
+  Returns:
+    A function that donates the state. With a non-finite loss or gradient, or
+    without a token on the mask, parameters and optimizer stay as they were.
+  """
+  want = frozenset({'logp'}) | (method.needs & _FORWARDED)
+
+  def loss(params, columns, credits, weights):
+    made = forward(params, columns, want)
+    return method.loss({**columns, **made}, credits, weights)
+
+  gradient = jax.value_and_grad(loss, has_aux=True)
+
+  def accumulate(params, columns, credits):
+    weights = method.weigh(columns)
+    parts = jax.tree.map(
+      lambda x: sharding.split(x, microbatch, mesh),
+      (columns, credits, weights),
+    )
+
+    def one(i):
+      part = jax.tree.map(lambda x: x[i], parts)
+      (_, metrics), grads = gradient(params, *part)
+      return metrics, grads
+
+    shapes = jax.eval_shape(one, 0)
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    live = live_microbatches(columns['mask'], microbatch)
+    return jax.lax.fori_loop(
+      0, live, lambda i, total: jax.tree.map(jnp.add, total, one(i)), zeros
+    )
+
+  def step(state, columns, credits):
+    metrics, grads = accumulate(state.params, columns, credits)
+    norm = optax.global_norm(grads)
+    finite = jnp.isfinite(metrics['loss/total']) & jnp.isfinite(norm)
+    apply = finite & jnp.any(columns['mask'])
+    state = _apply(state, grads, tx, apply, finite)
+    metrics = {
+      **metrics,
+      'train/grad_norm': norm,
+      'train/nonfinite': 1 - finite.astype(jnp.int32),
+    }
+    return state, metrics
+
+  return jax.jit(step, donate_argnums=0)
+
+
+def _apply(state, grads, tx, apply, finite):
+  """The state after the update where `apply`, and as it was elsewhere."""
+  updates, opt_state = tx.update(grads, state.opt_state, state.params)
+  moved = state._replace(
+    params=optax.apply_updates(state.params, updates),
+    opt_state=opt_state,
+    updates=state.updates + 1,
+  )
+  kept = jax.tree.map(lambda new, old: jnp.where(apply, new, old), moved, state)
+  return kept._replace(
+    skipped=jnp.where(finite, 0, state.skipped + 1).astype(jnp.int32)
+  )

@@ -1,0 +1,84 @@
+"""What experiment configs share: parsing their argument, and the blocks."""
+
+import ml_collections
+
+
+def parse(arg: str | None, **defaults: str | bool) -> dict[str, str | bool]:
+  """Reads a config's argument: 'quick,model=DIR' -> {quick: True, model: DIR}.
+
+  Args:
+    arg: comma-separated words and name=value pairs; None or '' for none.
+    **defaults: every name that is known and its value when not given; a word
+      alone sets a name whose default is False.
+
+  Raises:
+    ValueError: an unknown name, or a value where a word was wanted.
+  """
+  values = dict(defaults)
+  for part in filter(None, (arg or '').split(',')):
+    name, given, value = part.partition('=')
+    if name not in defaults:
+      raise ValueError(
+        f'config argument {part!r}: known are {", ".join(sorted(defaults))}.'
+      )
+    if bool(given) != isinstance(defaults[name], str):
+      kind = 'name=value' if isinstance(defaults[name], str) else 'a word alone'
+      raise ValueError(f'config argument {part!r}: {name} is {kind}.')
+    values[name] = value if given else True
+  return values
+
+
+def base() -> ml_collections.ConfigDict:
+  """Every key of a config, with the values that most experiments share."""
+  return ml_collections.ConfigDict(
+    {
+      'seed': 0,
+      'steps': 60,
+      'model': {
+        'path': '',
+        'size': '',
+        'dtype': 'float32',
+        'remat': 'none',
+        'logit_chunk': 0,
+      },
+      'method': {'name': 'grpo.dapo', 'low': 0.2, 'high': 0.28},
+      'env': {'name': 'tools.make'},
+      'engine': {'slots': 256},
+      'rollout': {
+        'strategy': 'strategies.multi_turn',
+        'max_turns': 5,
+        'turn_tokens': 24,
+        'context': 128,
+        'temperature': 1.0,
+        'top_p': 1.0,
+        'top_k': 0,
+        'observation_role': 'tool',
+        'max_failed': 0.5,
+      },
+      'prompts': {
+        'size': 8192,
+        'batch': 32,
+        'samples': 8,
+        'select': 'select.varied',
+      },
+      'updates': {
+        'epochs': 1,
+        'per_batch': 2,
+        'microbatch': 16,
+        'max_nonfinite': 5,
+      },
+      'optimizer': {
+        'name': 'optimizers.adamw',
+        'lr': 5e-4,
+        'warmup': 10,
+        'decay': 0,
+        'b1': 0.9,
+        'b2': 0.99,
+        'weight_decay': 0.0,
+        'max_norm': 0.5,
+      },
+      'mesh': {'data': 1, 'fsdp': 1},
+      'eval': {'every': 10, 'tasks': 256, 'final_tasks': 512},
+      'checkpoint': {'every': 10, 'keep': 2},
+    }
+  )

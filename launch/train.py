@@ -1,0 +1,39 @@
+"""Trains a policy: python -m launch.train --config=FILE --workdir=DIR.
+
+Choices that set several things go into the config's argument, after a colon;
+single settings are overridden by path:
+
+  python -m launch.train --config=experiments/quickstart.py:model=DIR \
+    --config.method.high=0.3 --workdir=runs/mine
+
+Run it again with the same arguments to resume.
+"""
+
+from absl import app, flags, logging
+from ml_collections import config_flags
+
+from arl.train import loop
+
+_CONFIG = config_flags.DEFINE_config_file(
+  'config', None, 'The experiment: FILE.py or FILE.py:ARGUMENT.',
+  lock_config=True,
+)  # fmt: skip
+_WORKDIR = flags.DEFINE_string(
+  'workdir', None, 'Where the run is written, and resumed from.'
+)
+
+
+def main(argv: list[str]) -> None:
+  if len(argv) > 1:
+    raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
+  logging.set_verbosity(logging.WARNING)  # orbax tells every step at INFO
+  loop.train(_CONFIG.value, _WORKDIR.value)
+
+
+def run() -> None:
+  flags.mark_flags_as_required(['config', 'workdir'])
+  app.run(main)
+
+
+if __name__ == '__main__':
+  run()
