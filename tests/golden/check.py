@@ -228,20 +228,32 @@ def _error(golden: Golden, key: str) -> float:
   return float(np.max(gap))
 
 
+def _is_known(key: str) -> bool:
+  kind, _, name = key.partition('/')
+  return name in KINDS.get(kind, {})
+
+
+def _report(name: str, error: float, ok: bool) -> bool:
+  print(f'{name:40} {error:.1e} {"ok" if ok else "MISMATCH"}')
+  return ok
+
+
+def check_folder(path: pathlib.Path) -> int:
+  """Prints a line a comparison of a checkpoint; returns the exit status."""
+  import hf_check  # the model is built only if it is asked for
+
+  verdicts = [_report(*each) for each in hf_check.check_folder(path)]
+  return 0 if all(verdicts) else 1
+
+
 def check_file(path: pathlib.Path, settings: pathlib.Path) -> int:
   """Prints a line a key of the file; returns the exit status."""
   golden = _load(path, settings)
-  known = [
-    key
-    for key in golden.results
-    if key.split('/', 1)[1] in KINDS.get(key.split('/', 1)[0], {})
-  ]
+  known = [key for key in golden.results if _is_known(key)]
   failed = 0
   for key in known:
     error = _error(golden, key)
-    ok = error <= TOLERANCE  # so that nan fails
-    failed += not ok
-    print(f'{key:40} {error:.1e} {"ok" if ok else "MISMATCH"}')
+    failed += not _report(key, error, error <= TOLERANCE)  # so that nan fails
   for key in sorted(golden.results.keys() - set(known)):
     print(f'{key:40} unknown')
   print(f'{len(known)} keys compared, {failed} differ.')
@@ -255,9 +267,7 @@ def main(argv: list[str]) -> int:
     return 2
   path = pathlib.Path(argv[1])
   if path.is_dir():
-    import hf_check
-
-    return hf_check.check_folder(path)
+    return check_folder(path)
   settings = pathlib.Path(argv[2]) if argv[2:] else path.with_suffix('.json')
   with jax.enable_x64(True):
     return check_file(path, settings)

@@ -2,6 +2,8 @@
 
 import json
 import pathlib
+import sys
+import types
 
 import check
 import numpy as np
@@ -109,6 +111,23 @@ def test_a_file_of_unknown_keys_does_not_pass(tmp_path, capsys):
   path = _copy(tmp_path, _keep('loss/sapo'))
   assert check.main(['check', str(path)]) == 1
   assert _lines(capsys.readouterr().out) == {'loss/sapo': 'unknown'}
+
+
+@pytest.mark.parametrize('ok, status', [(True, 0), (False, 1)])
+def test_a_folder_is_checked_as_a_checkpoint(
+  tmp_path, monkeypatch, capsys, ok, status
+):
+  asked = []
+
+  def check_folder(path):
+    asked.append(path)
+    return [('logits', 1e-6, True), ('greedy', 0.0, ok)]
+
+  stub = types.SimpleNamespace(check_folder=check_folder)
+  monkeypatch.setitem(sys.modules, 'hf_check', stub)
+  assert check.main(['check', str(tmp_path)]) == status
+  assert asked == [tmp_path]
+  assert _lines(capsys.readouterr().out + 'end\n')['logits'] == 'ok'
 
 
 def test_wrong_usage(tmp_path, capsys):
