@@ -7,12 +7,21 @@ import pkgutil
 from collections.abc import Callable, Iterable
 
 
+def _function(name: str) -> str:
+  return name.rpartition('.')[2]
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
-  """A tail for an error sentence: "; did you mean 'x'?", or the choices."""
+  """A tail for an error sentence: "; did you mean 'x'?", or the choices.
+
+  Of dotted names, one that ends like `name` comes before one that looks like
+  it: the module is what people forget.
+  """
   known = sorted(known)
+  alike = [k for k in known if _function(k) == _function(name)]
   close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-  if close:
-    return f'; did you mean {close[0]!r}?'
+  if alike or close:
+    return f'; did you mean {(alike or close)[0]!r}?'
   return f'; known: {", ".join(known)}'
 
 

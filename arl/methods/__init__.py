@@ -3,8 +3,10 @@
 from arl import names, types
 from arl.methods import compose
 
+Made = compose.Objective | compose.Term | types.Method
 
-def make(name: str, **hyperparameters) -> compose.Objective | types.Method:
+
+def make(name: str, **hyperparameters) -> Made:
   """Makes a method by name: make('grpo.dapo', high=0.3).
 
   Args:
