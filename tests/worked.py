@@ -67,3 +67,21 @@ def sequences(rows=4, width=3):
 def one_group(rows=4, width=3):
   """All rows in one group."""
   return level([0] * rows, width)
+
+
+def batch(fill=jnp.nan):
+  """The worked sequences as columns, `fill` in the padding; one group."""
+  return {
+    'mask': mask(),
+    'rewards': at_end(REWARDS, fill),
+    'logp': column(LOGP, fill),
+    'old_logp': column(OLD_LOGP, fill),
+    'rollout_logp': column(OLD_LOGP, fill),
+    'ref_logp': column(REF_LOGP, fill),
+    'entropy': column(ENTROPY, fill),
+    'value': jnp.where(mask(), 0.0, fill),
+    'old_value': jnp.where(mask(), 0.0, fill),
+    'seq': sequences(),
+    'group': one_group(),
+    'turn': sequences(),
+  }

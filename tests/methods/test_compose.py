@@ -1,0 +1,191 @@
+"""Composition: what is refused when a method is built, and what it reads."""
+
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from arl import levels, methods
+from arl.kernels import (
+  advantages,
+  aggregations,
+  divergences,
+  surrogates,
+)
+from arl.methods import compose, grpo, terms
+
+MEAN = aggregations.token_mean
+
+
+def _term(*loss, name='mine', **fields):
+  """A term of steps, whose last gives the loss."""
+  steps = tuple((f'step_{i}', k) for i, k in enumerate(loss[:-1]))
+  return compose.Term(name, (*steps, ('loss', loss[-1])), MEAN, **fields)
+
+
+def _error(*parts, kind=ValueError):
+  with pytest.raises(kind) as caught:
+    compose.method(*parts)
+  return str(caught.value)
+
+
+# What is refused when a method is built.
+
+
+def test_an_unbound_hyperparameter():
+  part = grpo.dapo()._replace(surrogate=surrogates.clip)
+  assert _error(part) == (
+    "term 'policy': kernel 'clip' reads 'low', which is no column; to set it,"
+    " bind it: partial(clip, low=...); did you mean 'loss'?"
+  )
+
+
+def test_an_unknown_column():
+  assert _error(_term(lambda reflogp: reflogp)) == (
+    "term 'mine': kernel '<lambda>' reads 'reflogp', which is no column; to"
+    ' set it, bind it: partial(<lambda>, reflogp=...); did you mean'
+    " 'ref_logp'?"
+  )
+
+
+@pytest.mark.parametrize('column', ['logp', 'entropy', 'value'])
+def test_reading_the_policy_where_nothing_is_differentiated(column):
+  kernel = compose.on(lambda logp: logp, logp=column)
+  tail = (
+    ', where nothing is differentiated and that column does not exist yet;'
+    ' read a column of the policy that acted: old_logp, old_value, ref_logp.'
+  )
+  assert _error(grpo.dapo()._replace(advantage=kernel)) == (
+    f"term 'policy': kernel '<lambda>' reads {column!r} in its credit{tail}"
+  )
+  assert _error(grpo.dapo()._replace(aggregate=kernel)) == (
+    f"term 'policy': kernel '<lambda>' reads {column!r} in its aggregate{tail}"
+  )
+
+
+def test_reading_a_step_not_yet_made():
+  assert _error(_term(lambda advantage: advantage)) == (
+    "term 'mine': kernel '<lambda>' reads 'advantage' in its loss, where no"
+    " earlier step gives it; add a step named 'advantage' before it."
+  )
+
+
+def test_an_aggregate_sees_no_credits():
+  part = grpo.dapo()._replace(aggregate=lambda advantage: advantage)
+  assert _error(part) == (
+    "term 'policy': kernel '<lambda>' reads 'advantage' in its aggregate, where"
+    " no earlier step gives it; add a step named 'advantage' before it."
+  )
+
+
+def test_names_that_are_taken():
+  want = (
+    'method(): the name {!r} is taken; rename the term:'
+    ' term._replace(name=...).'
+  )
+  assert _error(grpo.grpo(), terms.kl(0.1)) == want.format('kl')
+  assert _error(grpo.dapo(), grpo.dapo()) == want.format('policy')
+  for name in ('metrics', 'total'):
+    assert _error(terms.kl(0.1)._replace(name=name)) == want.format(name)
+
+
+def test_a_last_step_that_gives_no_loss():
+  for steps in ((), (('less', lambda logp: logp),)):
+    assert _error(compose.Term('mine', steps, MEAN)) == (
+      'term \'mine\': its last step must give "loss".'
+    )
+
+
+def test_no_part_and_a_wrong_part():
+  assert _error() == 'method() has nothing to minimize: give it a term.'
+  assert _error(surrogates.clip, kind=TypeError) == (
+    'method() takes Term and Objective, not function.'
+  )
+
+
+def test_making_a_method_by_a_wrong_name():
+  with pytest.raises(ValueError) as caught:
+    methods.make('grpo.dap0')
+  assert str(caught.value) == (
+    "'grpo.dap0' names no function: write module.function of arl.methods, or a"
+    " dotted path that can be imported; did you mean 'grpo.dapo'?"
+  )
+
+
+def test_making_a_method_with_a_wrong_hyperparameter():
+  with pytest.raises(TypeError, match="unexpected keyword argument 'hgih'"):
+    methods.make('grpo.dapo', hgih=0.3)
+
+
+def test_make_passes_hyperparameters():
+  made = methods.make('grpo.dapo', high=0.5)
+  assert isinstance(made, compose.Objective)
+  assert isinstance(made.surrogate, functools.partial)
+  assert made.surrogate.keywords == {'low': 0.2, 'high': 0.5}
+
+
+# Kernels and the columns that they read.
+
+
+def test_on_reads_another_column():
+  kernel = compose.on(divergences.k1, ref_logp='old_logp')
+  assert compose.read_by(kernel) == ('logp', 'old_logp')
+  assert compose.kernel_name(kernel) == 'k1'
+  assert kernel(logp=3.0, old_logp=1.0) == 2.0
+  again = compose.on(kernel, logp='ref_logp')
+  assert compose.read_by(again) == ('ref_logp', 'old_logp')
+  assert again(ref_logp=3.0, old_logp=1.0) == 2.0
+  method = compose.method(terms.kl(1.0, to='rollout_logp'))
+  assert method.needs == set()
+
+
+def test_on_may_read_one_column_twice():
+  kernel = compose.on(divergences.k1, ref_logp='logp')
+  assert compose.read_by(kernel) == ('logp',)
+  assert kernel(logp=3.0) == 0.0
+
+
+def test_on_a_column_that_the_kernel_does_not_read():
+  with pytest.raises(ValueError) as caught:
+    compose.on(divergences.k3, reflogp='old_logp')
+  assert str(caught.value) == (
+    "on(k3, reflogp=...): the kernel reads no column 'reflogp'; did you mean"
+    " 'ref_logp'?"
+  )
+
+
+def test_hyperparameters_are_bound_before_or_after_on():
+  before = compose.on(
+    functools.partial(surrogates.clip, low=0.2, high=0.2), advantage='rewards'
+  )
+  after = functools.partial(
+    compose.on(surrogates.clip, advantage='rewards'), low=0.2, high=0.2
+  )
+  for kernel in (before, after):
+    assert compose.read_by(kernel) == ('log_ratio', 'rewards')
+    assert compose.kernel_name(kernel) == 'clip'
+    log_ratio, rewards = jnp.ones((1, 1)), jnp.ones((1, 1))
+    got = kernel(log_ratio=log_ratio, rewards=rewards)
+    np.testing.assert_allclose(got, [[1.2]], rtol=1e-6)
+
+
+def test_a_lone_kernel_is_the_step_that_gives_the_advantage():
+  kernel = advantages.group_center
+  assert compose.steps(kernel) == (('advantage', kernel),)
+  assert compose.steps((('a', kernel),)) == (('a', kernel),)
+
+
+# What a microbatch must keep whole.
+
+
+def test_a_loss_that_pools_over_groups_keeps_them_whole():
+  def by_group(logp, group, mask):
+    return levels.mean(logp, group, mask)
+
+  def by_sequence(logp, seq, turn, mask):
+    return levels.mean(logp, seq, mask) + levels.mean(logp, turn, mask)
+
+  assert compose.method(_term(by_group)).whole == {'group'}
+  assert compose.method(_term(by_sequence)).whole == set()
+  assert compose.method(grpo.dapo()).whole == set()
