@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+from flax import nnx
 
 Params = Any  # a nested dict of arrays
 Cache = Any  # a tuple over layers of (keys, values), each [B, K, S, D]
@@ -40,3 +41,59 @@ class Model(NamedTuple):
   logits: Callable[[Params, jax.Array], jax.Array]
   vocab: int
   context: int
+
+
+# Parameters beside the decoder's, which `arl.models.heads` reads.
+VALUE_HEAD = 'value_head'
+
+
+def pure(
+  build: Callable[[nnx.Rngs], nnx.Module],
+) -> tuple[Callable[[jax.Array], Params], Callable[[Params], Any]]:
+  """Takes a module apart into functions: the only place that knows NNX state.
+
+  Args:
+    build: makes the module; its only state is `nnx.Param`.
+
+  Returns:
+    init: (key) -> params, a nested dict with string keys.
+    bind: (params) -> the module holding those params. A value head among them
+      is no part of it; any other difference is a ValueError.
+  """
+  abstract = nnx.eval_shape(lambda: build(nnx.Rngs(0)))
+  graph, _ = nnx.split(abstract)
+  expected = _shapes(_strings(nnx.to_pure_dict(nnx.state(abstract))))
+
+  def init(key: jax.Array) -> Params:
+    return _strings(nnx.to_pure_dict(nnx.state(build(nnx.Rngs(key)))))
+
+  def bind(params: Params):
+    params = {k: v for k, v in params.items() if k != VALUE_HEAD}
+    given = _shapes(params)
+    for name in sorted(expected.keys() | given.keys()):
+      if expected.get(name) != given.get(name):
+        raise ValueError(
+          f'params do not fit the model: {name} is {given.get(name, "missing")}'
+          f', expected {expected.get(name, "nothing there")}; use params from '
+          'init or load of the same sizes.'
+        )
+    _, state = nnx.split(abstract)
+    nnx.replace_by_pure_dict(state, params)
+    return nnx.merge(graph, state)
+
+  return init, bind
+
+
+def _strings(tree: Any) -> Any:
+  """Lists of layers have int keys; checkpoints and sorting want strings."""
+  if not isinstance(tree, dict):
+    return tree
+  return {str(key): _strings(value) for key, value in tree.items()}
+
+
+def _shapes(params: Params) -> dict[str, tuple[int, ...]]:
+  leaves = jax.tree_util.tree_leaves_with_path(params)
+  return {
+    jax.tree_util.keystr(path, simple=True, separator='/'): leaf.shape
+    for path, leaf in leaves
+  }
