@@ -1,0 +1,143 @@
+"""A decision problem small enough to enumerate, in float64.
+
+Two steps with three actions each; the second state depends on the first action,
+and rewards of both steps are random. All 36 outcomes of a rollout, or all 1,296
+of a group of two, are enumerated, and an objective is run on each of them as it
+would be in training. Call it where float64 is on.
+"""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from arl import levels
+from arl.methods import compose
+
+# State 0 comes first, state 1 + action after it.
+POLICY = np.asarray(
+  [[0.2, -0.4, 0.5], [1.0, 0.1, -0.3], [-0.6, 0.4, 0.2], [0.0, 0.9, -0.8]]
+)
+REFERENCE = np.asarray(
+  [[0.0, 0.3, -0.2], [0.4, -0.1, 0.6], [0.1, 0.1, -0.5], [-0.7, 0.2, 0.3]]
+)
+FIRST = np.asarray([0.3, -0.5, 1.0])  # mean reward of the first action
+SECOND = np.asarray([[1.0, 0.0, -1.0], [0.5, 2.0, -0.7], [-0.2, 0.4, 0.9]])
+NOISE = (0.6, 0.25)  # each reward is its mean plus or minus this
+SOME_VALUE = np.asarray([0.7, -1.1, 0.4, 2.0])  # of no particular merit
+
+
+def outcomes(group):
+  """actions and rewards [N, group, 2], and the chance of their noise."""
+  single = [
+    ((a, b), (FIRST[a] + m * NOISE[0], SECOND[a, b] + n * NOISE[1]))
+    for a, b in itertools.product(range(3), repeat=2)
+    for m, n in itertools.product((-1, 1), repeat=2)
+  ]
+  all_groups = list(itertools.product(single, repeat=group))
+  actions = np.asarray([[a for a, _ in each] for each in all_groups])
+  rewards = np.asarray([[r for _, r in each] for each in all_groups])
+  return actions.astype(np.int32), rewards, 0.25**group
+
+
+def states(actions):
+  """The state before each action [..., 2]."""
+  return jnp.stack([jnp.zeros_like(actions[:, 0]), 1 + actions[:, 0]], axis=1)
+
+
+def logp(policy, actions):
+  """Log-probs of actions [..., 2]."""
+  every = jax.nn.log_softmax(policy)[states(actions)]
+  return jnp.take_along_axis(every, actions[..., None], axis=-1)[..., 0]
+
+
+def entropy(policy):
+  """Entropy of the policy in each state [4]."""
+  return -jnp.sum(jax.nn.softmax(policy) * jax.nn.log_softmax(policy), axis=-1)
+
+
+def columns(params, actions, rewards, old_value):
+  """A group of rollouts [group, 2] under a policy that has just acted."""
+  seen, shape = states(actions), actions.shape
+  rows = jnp.arange(shape[0], dtype=jnp.int32)[:, None]
+  seq = levels.Level(jnp.broadcast_to(rows, shape), shape[0])
+  return {
+    'mask': jnp.ones(shape, bool),
+    'rewards': rewards,
+    'logp': logp(params['policy'], actions),
+    'entropy': entropy(params['policy'])[seen],
+    'value': params['value'][seen],
+    'old_logp': logp(POLICY, actions),
+    'ref_logp': logp(REFERENCE, actions),
+    'old_value': old_value[seen],
+    'seq': seq,
+    'group': levels.Level(jnp.zeros(shape, jnp.int32), 1),
+  }
+
+
+def each(part, group, value=SOME_VALUE):
+  """Probability [N] and gradient (a dict of [N, ...]) of every outcome."""
+  method = compose.method(part)
+  value = jnp.asarray(value)
+  params = {'policy': jnp.asarray(POLICY), 'value': value}
+
+  def gradient(actions, rewards):
+    acted = columns(params, actions, rewards, value)
+    credits, weights = method.credit(acted), method.weigh(acted)
+
+    def loss(params):
+      now = columns(params, actions, rewards, value)
+      return method.loss(now, credits, weights)[0]
+
+    return jax.grad(loss)(params)
+
+  actions, rewards, chance = map(jnp.asarray, outcomes(group))
+
+  @jax.jit
+  def run(actions, rewards):
+    total = jax.vmap(lambda a: jnp.sum(logp(POLICY, a)))(actions)
+    return chance * jnp.exp(total), jax.vmap(gradient)(actions, rewards)
+
+  return run(actions, rewards)
+
+
+def expected(part, group, value=SOME_VALUE, of='policy'):
+  """The expected gradient of the loss in a table of parameters."""
+  probability, gradient = each(part, group, value)
+  np.testing.assert_allclose(jnp.sum(probability), 1.0, rtol=1e-12)
+  return jnp.tensordot(probability, gradient[of], 1)
+
+
+def _trajectories(policy, first, second):
+  """Expectation of first[a] + second[a, b] under a policy."""
+  start, then = jax.nn.softmax(policy[0]), jax.nn.softmax(policy[1:])
+  return start @ first + start @ jnp.sum(then * second, axis=1)
+
+
+def mean_return(policy):
+  """What the policy earns."""
+  return _trajectories(policy, FIRST, SECOND)
+
+
+def divergence(policy):
+  """KL of whole trajectories to the reference."""
+  gap = jax.nn.log_softmax(policy) - jax.nn.log_softmax(REFERENCE)
+  return _trajectories(policy, gap[0], gap[1:])
+
+
+def exact(function=mean_return):
+  """The gradient of a function of the policy table, at POLICY."""
+  return jax.jit(jax.grad(function))(jnp.asarray(POLICY))
+
+
+def visits():
+  """How often each state is seen in a rollout [4], under POLICY."""
+  return jnp.concatenate([jnp.ones(1), jax.nn.softmax(POLICY[0])])
+
+
+def true_value():
+  """The value of each state [4], under POLICY."""
+  then = jnp.sum(jax.nn.softmax(POLICY[1:]) * SECOND, axis=1)
+  start = jax.nn.softmax(POLICY[0]) @ (FIRST + then)
+  return jnp.concatenate([start[None], then])
