@@ -18,7 +18,12 @@ def get_config(arg: str | None = None):
   chosen = common.parse(arg, model='runs/quickstart/sft/final', quick=False)
   config = common.base()
   config.model.path = chosen['model']
-  config.env = {'name': 'tools.make', 'max_hops': 2, 'guess': 0.55}
+  config.env = {
+    'name': 'tools.make',
+    'max_hops': 2,
+    'guess': 0.55,
+    'fault': 0.05,
+  }
   if chosen['quick']:
     config.steps = 3
     config.engine.slots = 16

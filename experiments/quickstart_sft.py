@@ -15,20 +15,25 @@ from experiments import common
 def get_config(arg: str | None = None):
   chosen = common.parse(arg, quick=False)
   config = common.base()
-  config.steps = 350
+  config.steps = 1000
   config.model.size = 'quick'
   config.method = {'name': 'terms.imitation'}
-  config.env = {'name': 'tools.make', 'max_hops': 2, 'guess': 0.55}
+  config.env = {
+    'name': 'tools.make',
+    'max_hops': 2,
+    'guess': 0.55,
+    'fault': 0.05,
+  }
   config.rollout.strategy = 'demonstrations.noisy'
   config.prompts.update(
     size=100_000, batch=56, samples=1, select='select.everything'
   )
   config.updates.update(per_batch=1, microbatch=8)
   config.optimizer.update(
-    lr=3e-3, warmup=20, decay=350, b2=0.99, max_norm=1.0, weight_decay=0.01
+    lr=3e-3, warmup=20, decay=1000, b2=0.99, max_norm=1.0, weight_decay=0.01
   )
-  config.eval.update(every=175, tasks=128, final_tasks=512)
-  config.checkpoint.every = 175
+  config.eval.update(every=500, tasks=128, final_tasks=512)
+  config.checkpoint.every = 500
   if chosen['quick']:
     config.steps = 4
     config.engine.slots = 16

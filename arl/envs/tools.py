@@ -13,7 +13,7 @@ import functools
 import random
 import re
 import string
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +48,7 @@ class State(NamedTuple):
 
 
 def make(
-  *, max_hops: int = 2, guess: float = 0.55, fault: float = 0.1
+  *, max_hops: int = 2, guess: float = 0.55, fault: float = 0.05
 ) -> base.Env:
   """The tool environment; an episode needs at most max_hops + 2 turns.
 
@@ -94,7 +94,7 @@ def _task(max_hops: int, split: str, index: int) -> episode.Task:
     while name in names:
       name = base.draw(split, functools.partial(_draw_name, rng))
     names.append(name)
-  attribute, answer = rng.choice(ATTRIBUTES), str(rng.randint(100, 999))
+  attribute, answer = rng.choice(ATTRIBUTES), _draw_number(rng.randint)
   keys = [f'{name}.{attribute}' for name in names]
   values = [f'see {name}' for name in names[1:]] + [answer]
   return episode.Task(
@@ -110,6 +110,12 @@ def _task(max_hops: int, split: str, index: int) -> episode.Task:
 
 def _draw_name(rng: random.Random) -> str:
   return ''.join(rng.choices(string.ascii_lowercase, k=3))
+
+
+def _draw_number(draw: Callable[[int, int], Any]) -> str:
+  """A number of 2 to 4 digits, so that its length says nothing either."""
+  digits = draw(2, 4)
+  return str(draw(10 ** (digits - 1), 10**digits - 1))
 
 
 def _draw_sum(rng: random.Random) -> str:
@@ -198,7 +204,8 @@ def _guess(state: State, rng: np.random.Generator) -> str:
   """An answer of the right kind, made up."""
   data = state.task.data
   if data['records']:
-    return f'={rng.integers(100, 1000)}'
+    draw = functools.partial(rng.integers, endpoint=True)
+    return f'={_draw_number(draw)}'
   operator = next(c for c in data['plan'][0] if c in '+-*')
   expression = f'{rng.integers(10, 100)}{operator}{rng.integers(1, 100)}'
   return f'={_calculate(expression)}'

@@ -174,11 +174,11 @@ class LocalEngine:
         f'engine: a context of {context} tokens exceeds the {model.context}'
         ' that the model was made for; set rollout.context to at most that.'
       )
-    self.version = 0
-    self._model, self._params, self._seed = model, params, seed
+    self._model, self._seed = model, seed
+    self._device = jax.devices()[0]
     self._context, self._count = context, slots
     self._width = -(-context // _CHUNK) * _CHUNK
-    self._pool = model.cache(slots, self._width)
+    self._pool = jax.device_put(model.cache(slots, self._width), self._device)
     self._slots = [_Slot() for _ in range(slots)]
     self._clock = 0
     self._run = jax.jit(
@@ -187,10 +187,12 @@ class LocalEngine:
       donate_argnums=4,
     )
     self._score = jax.jit(self._score_rows)
+    self.set_params(params, 0)
 
   def set_params(self, params: functional.Params, version: int) -> None:
     """Takes new weights; every cache of the old ones is forgotten."""
-    self._params, self.version = params, version
+    self._params = jax.device_put(params, self._device)
+    self.version = version
     for slot in self._slots:
       slot.session, slot.ids = None, []
 
