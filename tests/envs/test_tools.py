@@ -97,7 +97,7 @@ def test_the_oracle_goes_on_from_anywhere():
 def test_stable_for_ever():
   task = ENV.task(base.TRAIN, 2)
   assert task.prompt == 'pin of xzy?'
-  assert task.data['records'] == {'xzy.pin': 'see lvx', 'lvx.pin': '731'}
+  assert task.data['records'] == {'xzy.pin': 'see lvx', 'lvx.pin': '2006'}
 
 
 def test_splits_share_no_name_and_no_sum():
@@ -135,7 +135,7 @@ def test_episodes_are_short_and_within_the_alphabet(split):
     texts = texts[:-1]
     assert set(''.join(texts)) <= set(tools.ALPHABET)
     longest = max(longest, len(''.join(texts)) + len(texts))
-  assert longest == 76
+  assert longest == 78
 
 
 def test_the_demonstrator_is_mostly_wrong():
@@ -149,7 +149,7 @@ def test_the_demonstrator_is_mostly_wrong():
     rewards.append(exchanges[-1].turn.reward)
     texts = [task.prompt, *(text for a, t in exchanges for text in (a, t.text))]
     lengths.append(len(''.join(texts)) + len(texts))
-  assert 0.33 < np.mean(rewards) < 0.40
+  assert 0.39 < np.mean(rewards) < 0.45
   assert 0.52 < np.mean(first) < 0.58
   assert np.mean(np.array(lengths) > 128) < 0.01
 
