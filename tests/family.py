@@ -57,7 +57,7 @@ RATIOS: dict[str, types.Kernel] = {
   'sequence': ratios.sequence,
   'sequence_token': ratios.sequence_token,
 }
-PRODUCTS: dict[str, compose.Objective | compose.Term] = {
+PRODUCTS: dict[str, compose.Objective] = {
   f'{surrogate}/{ratio}': compose.Objective(
     advantage=advantages.group_center,
     surrogate=SURROGATES[surrogate],

@@ -6,6 +6,7 @@ of a group of two, are enumerated, and an objective is run on each of them as it
 would be in training. Call it where float64 is on.
 """
 
+import functools
 import itertools
 
 import jax
@@ -76,10 +77,9 @@ def columns(params, actions, rewards, old_value):
   }
 
 
-def each(part, group, value=SOME_VALUE):
-  """Probability [N] and gradient (a dict of [N, ...]) of every outcome."""
+def _gradient(part, value):
+  """(actions, rewards) -> the gradient in both tables, of one update."""
   method = compose.method(part)
-  value = jnp.asarray(value)
   params = {'policy': jnp.asarray(POLICY), 'value': value}
 
   def gradient(actions, rewards):
@@ -92,21 +92,34 @@ def each(part, group, value=SOME_VALUE):
 
     return jax.grad(loss)(params)
 
-  actions, rewards, chance = map(jnp.asarray, outcomes(group))
+  return gradient
+
+
+def each(parts, group, value=SOME_VALUE):
+  """Probability [N], and by name the gradients [N, ...] of every outcome."""
+  value = jnp.asarray(value)
+  actions, rewards, chance = outcomes(group)
+  made = {name: _gradient(part, value) for name, part in parts.items()}
 
   @jax.jit
   def run(actions, rewards):
     total = jax.vmap(lambda a: jnp.sum(logp(POLICY, a)))(actions)
-    return chance * jnp.exp(total), jax.vmap(gradient)(actions, rewards)
+    gradients = {n: jax.vmap(g)(actions, rewards) for n, g in made.items()}
+    return chance * jnp.exp(total), gradients
 
-  return run(actions, rewards)
+  return jax.device_get(run(actions, rewards))
 
 
-def expected(part, group, value=SOME_VALUE, of='policy'):
-  """The expected gradient of the loss in a table of parameters."""
-  probability, gradient = each(part, group, value)
-  np.testing.assert_allclose(jnp.sum(probability), 1.0, rtol=1e-12)
-  return jnp.tensordot(probability, gradient[of], 1)
+def expected(parts, group, value=SOME_VALUE, of='policy'):
+  """By name, the expected gradients of losses in a table of parameters."""
+  probability, gradients = each(parts, group, value)
+  np.testing.assert_allclose(np.sum(probability), 1.0, rtol=1e-12)
+  return {n: np.tensordot(probability, g[of], 1) for n, g in gradients.items()}
+
+
+def expected_of(part, group, value=SOME_VALUE, of='policy'):
+  """The expected gradient of one loss."""
+  return expected({'it': part}, group, value, of)['it']
 
 
 def _trajectories(policy, first, second):
@@ -126,9 +139,10 @@ def divergence(policy):
   return _trajectories(policy, gap[0], gap[1:])
 
 
+@functools.cache
 def exact(function=mean_return):
   """The gradient of a function of the policy table, at POLICY."""
-  return jax.jit(jax.grad(function))(jnp.asarray(POLICY))
+  return jax.device_get(jax.jit(jax.grad(function))(jnp.asarray(POLICY)))
 
 
 def visits():

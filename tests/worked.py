@@ -53,10 +53,10 @@ def at_end(values, fill=0.0, lengths=LENGTHS):
   return column(rows, fill)
 
 
-def level(ids, width):
-  """A level that is constant in each row."""
+def level(ids, width, num=0):
+  """A level that is constant in each row; of as many segments as it needs."""
   ids = np.broadcast_to(np.asarray(ids, np.int32)[:, None], (len(ids), width))
-  return levels.Level(jnp.asarray(ids), int(ids.max()) + 1)
+  return levels.Level(jnp.asarray(ids), num or int(ids.max()) + 1)
 
 
 def sequences(rows=4, width=3):
