@@ -30,9 +30,7 @@ def _of_scores(kernel, scores, groups):
     np.asarray([*scores, *[9e9] * padding], np.float32)[:, None],
     np.arange(MOST)[:, None] < len(scores),
     worked.level(range(MOST), 1),
-    levels.Level(
-      np.asarray([*groups, *[0] * padding], np.int32)[:, None], MOST
-    ),
+    worked.level([*groups, *[0] * padding], 1, MOST),
   )
   return np.asarray(got)[: len(scores), 0]
 
