@@ -64,6 +64,19 @@ def test_kernels_see_zeros_off_the_mask():
     assert seen[name] is columns[name]
 
 
+def test_what_a_kernel_makes_of_the_zeros_does_not_matter():
+  def inverse(logp):
+    return 1 / logp  # inf where a kernel sees no token
+
+  part = compose.Term('mine', (('loss', inverse),), aggregations.token_mean)
+  method, columns = compose.method(part), worked.batch()
+  logp = np.concatenate(worked.LOGP)
+  loss, _ = _value(method, columns)
+  np.testing.assert_allclose(loss, np.mean(1 / logp), rtol=1e-5)
+  want = worked.column([[-1 / x**2 / 9 for x in row] for row in worked.LOGP])
+  np.testing.assert_allclose(_gradient(method, columns), want, rtol=1e-5)
+
+
 def test_terms_add_up_with_their_factors():
   columns = worked.batch()
   whole = compose.method(grpo.grpo(kl_coef=0.5), terms.entropy(0.1))

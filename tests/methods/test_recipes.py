@@ -123,6 +123,9 @@ def test_metrics_are_token_means():
   for name, value in want.items():
     np.testing.assert_allclose(metrics[name], value, atol=1e-6, err_msg=name)
   assert metrics.keys() == {'loss/total', *want}
+  _, metrics, _, _ = _all()['gspo']  # whatever the aggregation of the loss
+  ratios = np.repeat([1.016806, 1.161834, 0.818731, 0.951229], worked.LENGTHS)
+  np.testing.assert_allclose(metrics['policy/ratio'], ratios.mean(), atol=1e-6)
   _, metrics, _, _ = _all()['cispo']
   np.testing.assert_allclose(metrics['policy/capped'], 1 / 3, rtol=1e-6)
 
