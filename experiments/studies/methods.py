@@ -1,0 +1,104 @@
+"""One task, many methods: what each reaches from the same warm starts.
+
+  python -m experiments.studies.methods [--quick] [--workdir=DIR]
+
+Trains a warm start a seed and every method of experiments/quickstart.py from
+it, where results are missing. Prints a JSON object a line and rewrites
+experiments/results/methods.md and methods.png.
+"""
+
+import pathlib
+
+from absl import app, flags
+
+from arl.report import curves
+from experiments import quickstart
+from experiments.studies import runs
+
+_QUICK = flags.DEFINE_bool('quick', False, 'Smoke runs: the same lines, fast.')
+_WORKDIR = flags.DEFINE_string(
+  'workdir', 'runs/studies', 'Where runs are kept.'
+)
+SEEDS = (0, 1, 2)
+
+
+def quick() -> bool:
+  """Whether these are smoke runs."""
+  return _QUICK.value
+
+
+def root() -> pathlib.Path:
+  """Where the runs are kept, smoke runs apart."""
+  return pathlib.Path(_WORKDIR.value) / ('quick' if quick() else 'full')
+
+
+def seeds() -> tuple[int, ...]:
+  """The seeds of the study."""
+  return SEEDS[:1] if quick() else SEEDS
+
+
+def warm_start(folder: pathlib.Path, seed: int, quick: bool) -> runs.Run:
+  """The supervised run of a seed."""
+  return runs.Run(
+    'launch.sft',
+    f'experiments/quickstart_sft.py:{"quick" if quick else ""}',
+    folder / f'sft_seed{seed}',
+    (f'--config.seed={seed}',),
+  )
+
+
+def trained(
+  folder: pathlib.Path, method: str, seed: int, quick: bool
+) -> runs.Run:
+  """The run of a method from the warm start of a seed."""
+  model = warm_start(folder, seed, quick).workdir / 'final'
+  argument = f'model={model},method={method}' + (',quick' if quick else '')
+  return runs.Run(
+    'launch.train',
+    f'experiments/quickstart.py:{argument}',
+    folder / f'{method}_seed{seed}',
+    (f'--config.seed={seed}',),
+  )
+
+
+def main(argv: list[str]) -> None:
+  del argv
+  runs.make([warm_start(root(), seed, quick()) for seed in seeds()])
+  table = {
+    method: [trained(root(), method, seed, quick()) for seed in seeds()]
+    for method in quickstart.METHODS
+  }
+  runs.make([run for row in table.values() for run in row])
+  body = []
+  for method, row in table.items():
+    results = [runs.result(run) for run in row]
+    cells = [method, quickstart.METHODS[method]['name']]
+    for when, how, aim in (
+      ('before', 'sampled', '<= 0.5'),
+      ('after', 'sampled', '>= 0.9'),
+      ('after', 'greedy', '>= 0.9'),
+    ):
+      value, interval = runs.mean(runs.over_seeds(results, when, how))
+      name = f'methods/{method}/{when}_{how}'
+      runs.line(name, value, 'success rate', aim, seeds(), interval)
+      cells.append(runs.percent(value, interval))
+    seconds, interval = runs.mean([r['wall_seconds'] for r in results])
+    name = f'methods/{method}/wall'
+    runs.line(name, seconds, 'seconds', '<= 480', seeds(), interval)
+    body.append([*cells, f'{seconds:.0f}'])
+  if quick():
+    return
+  runs.write_table(
+    runs.RESULTS / 'methods.md',
+    ('method', 'function', 'warm start', 'sampled', 'greedy', 'seconds'),
+    body,
+  )
+  curves.compare(
+    {method: [runs.rows(run) for run in row] for method, row in table.items()},
+    'eval/sampled',
+    runs.RESULTS / 'methods.png',
+  )
+
+
+if __name__ == '__main__':
+  app.run(main)

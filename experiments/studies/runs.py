@@ -1,0 +1,117 @@
+"""Training runs of a study: made where missing, two at a time, then read."""
+
+import concurrent.futures
+import json
+import pathlib
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from arl.evaluate import intervals
+from arl.train import metrics
+
+RESULTS = pathlib.Path(__file__).parents[1] / 'results'
+
+
+class Run(NamedTuple):
+  """One training run.
+
+  Attributes:
+    entry: 'launch.train' or 'launch.sft'.
+    config: the --config flag.
+    workdir: where it is written.
+    overrides: further flags.
+  """
+
+  entry: str
+  config: str
+  workdir: pathlib.Path
+  overrides: tuple[str, ...] = ()
+
+
+def _make(run: Run) -> None:
+  if (run.workdir / 'results.json').exists():
+    return
+  run.workdir.mkdir(parents=True, exist_ok=True)
+  command = [
+    sys.executable, '-m', run.entry, f'--config={run.config}',
+    f'--workdir={run.workdir}', *run.overrides,
+  ]  # fmt: skip
+  with (run.workdir / 'log.txt').open('w') as log:
+    done = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT)
+  if done.returncode:
+    raise RuntimeError(f'{" ".join(command)} failed; see {run.workdir}/log.txt')
+
+
+def make(runs: Sequence[Run], at_once: int = 2) -> None:
+  """Trains what has no results yet; says on stderr how far it is."""
+  with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+    waiting = {pool.submit(_make, run): run for run in runs}
+    for i, future in enumerate(concurrent.futures.as_completed(waiting), 1):
+      future.result()
+      workdir = waiting[future].workdir
+      print(f'{i}/{len(runs)} {workdir}', file=sys.stderr, flush=True)
+
+
+def result(run: Run) -> dict[str, Any]:
+  """The results.json of a run."""
+  return json.loads((run.workdir / 'results.json').read_text())
+
+
+def rows(run: Run) -> list[dict[str, float]]:
+  """The metrics of a run."""
+  return metrics.read(run.workdir)
+
+
+def mean(values: Sequence[float]) -> tuple[float, list[float] | None]:
+  """The mean and its 95 % t interval over seeds; none for one seed."""
+  if len(values) < 2:
+    return values[0], None
+  middle, low, high = intervals.mean_and_t(values)
+  return middle, [round(low, 4), round(high, 4)]
+
+
+def line(
+  name: str,
+  value: float,
+  unit: str,
+  aim: str,
+  seeds: Sequence[int],
+  interval: Sequence[float] | None,
+) -> dict[str, Any]:
+  """Prints a number of a study as one JSON object, and gives it."""
+  made = {
+    'name': name,
+    'value': round(float(value), 4),
+    'unit': unit,
+    'aim': aim,
+    'seeds': list(seeds),
+    'interval': interval,
+  }
+  print(json.dumps(made), flush=True)
+  return made
+
+
+def write_table(
+  path: pathlib.Path, header: Sequence[str], body: Sequence[Sequence[str]]
+) -> None:
+  """Writes a Markdown table."""
+  lines = [header, ['---'] * len(header), *body]
+  text = '\n'.join(f'| {" | ".join(cells)} |' for cells in lines)
+  path.parent.mkdir(parents=True, exist_ok=True)
+  path.write_text(text + '\n', encoding='utf-8')
+
+
+def percent(value: float, interval: Sequence[float] | None) -> str:
+  """A rate with its interval, for tables."""
+  if interval is None:
+    return f'{value:.3f}'
+  return f'{value:.3f} ({interval[0]:.3f} to {interval[1]:.3f})'
+
+
+def over_seeds(
+  results: Sequence[Mapping[str, Any]], when: str, how: str
+) -> list[float]:
+  """Success of each seed: when 'before' or 'after', how 'sampled', 'greedy'."""
+  return [each[when][how]['success'] for each in results]
