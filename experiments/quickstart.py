@@ -45,7 +45,7 @@ def get_config(arg: str | None = None):
       f' {", ".join(METHODS)}.'
     )
   config = common.base()
-  config.steps = 100
+  config.eval.tasks = 128
   config.model.path = chosen['model']
   config.method = METHODS[chosen['method']]
   config.env = {

@@ -18,8 +18,8 @@ class Chat(NamedTuple):
 
   Attributes:
     opening: Task -> the ids up to where the policy speaks.
-    reply: (observation text, whether the sample ended with a stop id) -> the
-      ids to append after a sample, up to where the policy speaks again.
+    reply: observation text -> the ids to append after a sample that ended with
+      a stop id, up to where the policy speaks again.
     action: action text -> the ids of a whole action, the stop id included;
       only for demonstrations, never for what was sampled.
     decode: sampled ids -> the text the environment sees, without the stop id.
@@ -28,15 +28,19 @@ class Chat(NamedTuple):
   """
 
   opening: Callable[[episode.Task], list[int]]
-  reply: Callable[[str, bool], list[int]]
+  reply: Callable[[str], list[int]]
   action: Callable[[str], list[int]]
   decode: Callable[[Sequence[int]], str]
   pieces: Callable[[Sequence[int]], list[str]]
   stop: tuple[int, ...]
 
 
-class SpecialText(ValueError):
-  """Text from outside that would be encoded as a special token."""
+class UnfitText(ValueError):
+  """Text from outside that has no ids of its own."""
+
+
+class SpecialText(UnfitText):
+  """It would be encoded as a special token."""
 
 
 def _render(tokenizer, messages, prompt: bool) -> str:
@@ -45,31 +49,36 @@ def _render(tokenizer, messages, prompt: bool) -> str:
   )
 
 
-def _between(tokenizer, role: str) -> tuple[str, str, str]:
-  """The template's text around an observation that follows a sample.
+def _between(tokenizer, role: str) -> tuple[str, str]:
+  """The template's text around an observation that follows an action.
 
   Returns:
-    What closes the assistant's turn, what precedes the observation, and what
-    follows it up to the policy's next turn.
+    What stands between the two, and what follows the observation up to the
+    policy's next turn.
 
   Raises:
-    ValueError: the template rewrites earlier turns, so no suffix exists.
+    ValueError: that text, or what stands before it, changes as the
+      conversation goes on, so no suffix exists.
   """
-  asked = [
-    {'role': 'user', 'content': 'question'},
-    {'role': 'assistant', 'content': _MARK},
-  ]
-  told = [*asked, {'role': role, 'content': _MARK}]
-  before = _render(tokenizer, asked, prompt=False)
-  after = _render(tokenizer, told, prompt=True)
-  if not after.startswith(before) or after.count(_MARK) != 2:
-    raise ValueError(
-      f'the chat template renders earlier turns anew once a {role!r} message'
-      ' follows, so turns cannot be appended; use a template that keeps them.'
-    )
-  closing = before[before.index(_MARK) + len(_MARK) :]
-  head, tail = after[len(before) :].split(_MARK)
-  return closing, head, tail
+  messages = [{'role': 'user', 'content': 'question'}]
+  shown = _render(tokenizer, messages, prompt=True)
+  middle, tail = '', ''
+  for _ in range(2):
+    messages += [
+      {'role': 'assistant', 'content': _MARK},
+      {'role': role, 'content': _MARK},
+    ]
+    before, shown = shown + _MARK, _render(tokenizer, messages, prompt=True)
+    parts = shown.removeprefix(before).split(_MARK)
+    same = not middle or parts == [middle, tail]
+    if not shown.startswith(before) or len(parts) != 2 or not same:
+      raise ValueError(
+        'the chat template does not keep earlier turns as they were once a'
+        f' {role!r} message follows, so turns cannot be appended; use a'
+        ' template that keeps them.'
+      )
+    middle, tail = parts
+  return middle, tail
 
 
 def chat(tokenizer: Any, *, observation_role: str = 'tool') -> Chat:
@@ -78,6 +87,10 @@ def chat(tokenizer: Any, *, observation_role: str = 'tool') -> Chat:
   Args:
     tokenizer: of `transformers`, with `chat_template` and `eos_token`.
     observation_role: the role under which observations are shown.
+
+  Returns:
+    The chat. Its functions raise SpecialText for text that spells a special
+    token, and UnfitText for text that the tokenizer cannot spell.
 
   Raises:
     ValueError: no template, no end token, or a template that cannot append.
@@ -88,16 +101,26 @@ def chat(tokenizer: Any, *, observation_role: str = 'tool') -> Chat:
       'the tokenizer has no chat template or no eos_token; set both before'
       ' it is used for rollouts.'
     )
-  closing, head, tail = _between(tokenizer, observation_role)
-  if not closing.startswith(end):
+  middle, tail = _between(tokenizer, observation_role)
+  if not middle.startswith(end):
     raise ValueError(
-      f'the chat template ends an assistant turn with {closing!r}, not with'
-      f' the eos_token {end!r}; set eos_token to what ends a turn.'
+      f'the chat template follows an action with {middle!r}, not with the'
+      f' eos_token {end!r}; set eos_token to what ends a turn.'
     )
-  specials = sorted(tokenizer.all_special_tokens)
+  middle = middle.removeprefix(end)  # the sample ends with it
+  added = tokenizer.added_tokens_decoder.values()
+  specials = sorted(
+    {*tokenizer.all_special_tokens, *(t.content for t in added if t.special)}
+  )
 
   def encode(text):
-    return tokenizer.encode(text, add_special_tokens=False)
+    try:
+      return tokenizer.encode(text, add_special_tokens=False)
+    except Exception as error:
+      raise UnfitText(
+        f'the tokenizer cannot encode {text[:80]!r} ({error}); replace the'
+        ' characters that it does not know.'
+      ) from error
 
   def clean(text, what):
     for special in specials:
@@ -109,15 +132,16 @@ def chat(tokenizer: Any, *, observation_role: str = 'tool') -> Chat:
     return text
 
   def opening(task):
-    messages = [{'role': 'user', 'content': clean(task.prompt, 'the prompt')}]
+    where = f'the prompt of task {task.id!r}'
+    messages = [{'role': 'user', 'content': clean(task.prompt, where)}]
     if task.system:
-      system = {'role': 'system', 'content': clean(task.system, 'the prompt')}
+      where = f'the system message of task {task.id!r}'
+      system = {'role': 'system', 'content': clean(task.system, where)}
       messages.insert(0, system)
     return encode(_render(tokenizer, messages, prompt=True))
 
-  def reply(text, stopped):
-    text = head + clean(text, 'the observation') + tail
-    return encode((closing[len(end) :] if stopped else closing) + text)
+  def reply(text):
+    return encode(middle + clean(text, 'the observation') + tail)
 
   def action(text):
     return [*encode(clean(text, 'the action')), tokenizer.eos_token_id]

@@ -26,6 +26,10 @@ def noisy(
 
   The log-probs of its tokens are nan: no policy sampled them. A demonstration
   is cut where the next message would leave the context.
+
+  Raises:
+    ValueError: a prompt that leaves no room to answer, or text of a task or an
+      action that the tokenizer cannot spell.
   """
   del engine, sampling
   return [
@@ -37,27 +41,12 @@ def noisy(
 
 def _demonstrate(env, chat, task, sample, limits, seed) -> episode.Episode:
   rng = np.random.default_rng(list(seed))
-  row = strategies.Live(task, sample, seed)
-  row.append(chat.opening(task))
-  exchanges = base.play(
-    env, task, lambda state: env.noisy(state, rng), limits.max_turns
-  )
-  for exchange in exchanges:
-    ids = chat.action(exchange.action)
+  row = strategies.start(env, chat, task, limits, sample, seed)
+  while not row.status:
+    ids = chat.action(env.noisy(row.state, rng))
     if len(row.tokens) + len(ids) > limits.context:
       row.end(episode.MAX_TOKENS)
       break
     row.append(ids, np.full(len(ids), np.nan))
-    row.exchanges.append(exchange)
-    row.rewards[-1] = float(exchange.turn.reward)
-    if exchange.turn.done:
-      row.end(episode.FINISHED)
-      break
-    seen = chat.reply(exchange.turn.text, True)
-    if len(row.tokens) + len(seen) >= limits.context:
-      row.end(episode.MAX_TOKENS)
-      break
-    row.append(seen)
-  if not row.status:
-    row.end(episode.MAX_TURNS)
+    strategies.advance(row, ids, engine_lib.STOP, env, chat, limits)
   return row.episode()

@@ -5,6 +5,7 @@ spoken to in ids, never in text, and answers with ids, so nothing is ever
 encoded twice. A server and the embedded engine keep the same contract.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -39,7 +40,7 @@ class Request(NamedTuple):
     max_tokens: the most to sample, at least 1.
     path: folded into the engine's seed one after the other, (step, prompt,
       sample, turn): the randomness of this request, whatever else is in the
-      call.
+      call. As long in every request of a call.
     session: requests of one conversation share it; a hint that the engine may
       still hold what it computed for the earlier turns. Ids decide, not it.
   """
@@ -76,12 +77,61 @@ class Engine(Protocol):
   def score(
     self, sequences: Sequence[Sequence[int]], temperature: float
   ) -> list[np.ndarray]:
-    """Log-prob of each token given those before it, [n]; the first is 0."""
+    """Log-prob of each token given those before it, [n]; the first is 0.
+
+    Under softmax(logits / temperature), temperature > 0; nothing is truncated.
+    """
     ...
 
   def set_params(self, params: Any, version: int) -> None:
     """Takes new weights; what was computed with the old ones is forgotten."""
     ...
+
+
+def check_sampling(sampling: Sampling) -> None:
+  """Refuses numbers that describe no distribution.
+
+  Raises:
+    ValueError: naming the one that is out of range.
+  """
+  ranges = (
+    ('temperature', 0 <= sampling.temperature < math.inf, '0 or more'),
+    ('top_p', 0 < sampling.top_p <= 1, 'more than 0 and at most 1'),
+    ('top_k', sampling.top_k >= 0, '0 for all, or more'),
+  )
+  for name, good, wanted in ranges:
+    if not good:
+      raise ValueError(
+        f'sampling: {name} is {getattr(sampling, name)}; set it to {wanted}.'
+      )
+
+
+def check_ids(
+  what: str, ids: Sequence[int], *, vocab: int, context: int
+) -> None:
+  """Refuses a sequence that a model cannot read.
+
+  Args:
+    what: names it in the message.
+    ids: the sequence.
+    vocab: how many ids the model knows.
+    context: tokens of the longest sequence.
+
+  Raises:
+    ValueError: it is empty or too long, or an id is outside the vocabulary.
+  """
+  n = len(ids)
+  if not 1 <= n <= context:
+    raise ValueError(
+      f'{what} has {n} tokens, but the context holds {context}; give 1 to'
+      f' {context}.'
+    )
+  low, high = min(ids), max(ids)
+  if low < 0 or high >= vocab:
+    raise ValueError(
+      f'{what} holds id {high if high >= vocab else low}, but the model knows'
+      f' ids 0 to {vocab - 1}; use the tokenizer made for this model.'
+    )
 
 
 def check_requests(
@@ -90,22 +140,21 @@ def check_requests(
   """Refuses what an engine cannot continue.
 
   Raises:
-    ValueError: an empty request, an id outside the vocabulary, no room left.
+    ValueError: an empty request, an id outside the vocabulary, no room left,
+      or paths of different lengths.
   """
   for i, request in enumerate(requests):
-    n = len(request.tokens)
-    if not n:
-      raise ValueError(f'request {i} has no tokens; a prompt needs at least 1.')
-    low, high = min(request.tokens), max(request.tokens)
-    if low < 0 or high >= vocab:
-      raise ValueError(
-        f'request {i} holds id {high if high >= vocab else low}, but the model'
-        f' knows ids 0 to {vocab - 1}; use the tokenizer made for this model.'
-      )
-    if request.max_tokens < 1 or n + request.max_tokens > context:
+    check_ids(f'request {i}', request.tokens, vocab=vocab, context=context - 1)
+    n, room = len(request.tokens), context - len(request.tokens)
+    if not 1 <= request.max_tokens <= room:
       raise ValueError(
         f'request {i} has {n} tokens and asks for {request.max_tokens} more,'
-        f' but the context holds {context}; ask for 1 to {context - n}.'
+        f' but the context holds {context}; ask for 1 to {room}.'
+      )
+    if len(request.path) != len(requests[0].path):
+      raise ValueError(
+        f'request {i} has the path {request.path}, request 0'
+        f' {requests[0].path}; give the paths of a call one length.'
       )
 
 
@@ -114,7 +163,7 @@ def check_sample(sample: Sample, request: Request, stop: Sequence[int]) -> None:
 
   Raises:
     ValueError: lengths differ, a log-prob is not a log-prob, or the finish
-      reason contradicts the last token.
+      reason contradicts the tokens.
   """
   n = len(sample.tokens)
   if n != len(sample.logp) or not 1 <= n <= request.max_tokens:
@@ -127,10 +176,11 @@ def check_sample(sample: Sample, request: Request, stop: Sequence[int]) -> None:
       f'the engine gave log-probs {sample.logp}, which are not all finite and'
       ' <= 0; look at its weights.'
     )
-  stopped = int(sample.tokens[-1]) in stop
-  if stopped != (sample.finish == STOP):
+  ends = np.isin(sample.tokens, stop)
+  finish = STOP if ends[-1] else LENGTH
+  if np.any(ends[:-1]) or sample.finish != finish:
     raise ValueError(
-      f'the engine says {sample.finish!r} but the last id is'
-      f' {int(sample.tokens[-1])} and the stop ids are {tuple(stop)}; it must'
-      ' return the stop token.'
+      f'the engine gave {sample.tokens} and says {sample.finish!r}, while the'
+      f' stop ids are {tuple(stop)}; it must end with the first stop token and'
+      f' say {STOP!r}, or hold none and say {LENGTH!r}.'
     )

@@ -31,7 +31,7 @@ class _Rows(NamedTuple):
   start: Any  # int32 [b], how many ids the cache already holds
   count: Any  # int32 [b], how many ids to feed; 0 for a filler row
   limit: Any  # int32 [b], the most to sample
-  paths: Any  # int32 [b, n], folded into the seed
+  paths: Any  # int32 [b, n], folded into the seed to keys [b]
 
 
 def _prefill(model, params, cache, rows):
@@ -61,6 +61,7 @@ def _decode(model, params, cache, last, rows, choose, stop):
   b, width = rows.tokens.shape
   length = rows.start + rows.count
   keys = rows.paths
+  never = jnp.zeros(b, bool)
 
   def going(carry):
     return jnp.any(carry['live'])
@@ -69,7 +70,7 @@ def _decode(model, params, cache, last, rows, choose, stop):
     i, live = carry['i'], carry['live']
     logits = model.logits(params, carry['last'])
     ids, logp = choose(logits, jax.vmap(jax.random.fold_in, (0, None))(keys, i))
-    ended = functools.reduce(jnp.logical_or, [ids == s for s in stop], False)
+    ended = functools.reduce(jnp.logical_or, [ids == s for s in stop], never)
     more = live & ~ended & (i + 1 < rows.limit)
     positions = jnp.where(more, length + i, -1)
     hidden, cache = jax.lax.cond(
@@ -87,7 +88,7 @@ def _decode(model, params, cache, last, rows, choose, stop):
       'cache': cache,
       'ids': put(carry['ids'], ids[:, None], i),
       'logp': put(carry['logp'], logp[:, None], i),
-      'count': carry['count'] + live,
+      'count': carry['count'] + live.astype(jnp.int32),
       'stopped': carry['stopped'] | (live & ended),
     }
 
@@ -102,24 +103,23 @@ def _decode(model, params, cache, last, rows, choose, stop):
       'ids': jnp.zeros((b, width), jnp.int32),
       'logp': jnp.zeros((b, width), jnp.float32),
       'count': jnp.zeros(b, jnp.int32),
-      'stopped': jnp.zeros(b, bool),
+      'stopped': never,
     },
   )
   return out['cache'], (out['ids'], out['logp'], out['count'], out['stopped'])
 
 
-def _continue(model, rule, stop, seed, params, pool, rows, numbers):
+def _continue(model, rule, stop, params, pool, rows, numbers):
   """One call: cached rows out of the pool, prefill, decode, and back in."""
   cache = jax.tree.map(
     lambda c: c.at[rows.slot].get(mode='fill', fill_value=0), pool
   )
   cache, last = _prefill(model, params, cache, rows)
-  keyed = rows._replace(paths=sampler.fold(seed, rows.paths))
 
   def choose(logits, keys):
     return sampler.choose(logits, keys, rule, *numbers)
 
-  cache, result = _decode(model, params, cache, last, keyed, choose, stop)
+  cache, result = _decode(model, params, cache, last, rows, choose, stop)
   pool = jax.tree.map(
     lambda p, c: p.at[rows.slot].set(c, mode='drop'), pool, cache
   )
@@ -167,8 +167,10 @@ class LocalEngine:
       seed: of all randomness; each request folds its path into it.
 
     Raises:
-      ValueError: the context is longer than the model's.
+      ValueError: no slot, or a context longer than the model's.
     """
+    if slots < 1:
+      raise ValueError(f'engine: {slots} slots; set engine.slots to 1 or more.')
     if context > model.context:
       raise ValueError(
         f'engine: a context of {context} tokens exceeds the {model.context}'
@@ -181,12 +183,14 @@ class LocalEngine:
     self._pool = jax.device_put(model.cache(slots, self._width), self._device)
     self._slots = [_Slot() for _ in range(slots)]
     self._clock = 0
-    self._run = jax.jit(
+    self._run: Any = jax.jit(
       functools.partial(_continue, model),
-      static_argnums=(0, 1, 2),
-      donate_argnums=4,
+      static_argnums=(0, 1),
+      donate_argnums=3,
     )
-    self._score = jax.jit(self._score_rows)
+    # Apart, so that a path of another length compiles nothing but this.
+    self._fold = jax.jit(sampler.fold, static_argnums=0)
+    self._score: Any = jax.jit(self._score_rows)
     self.set_params(params, 0)
 
   def set_params(self, params: functional.Params, version: int) -> None:
@@ -209,8 +213,10 @@ class LocalEngine:
     """Continues every request; the samples are in the order of the requests.
 
     Raises:
-      ValueError: a request that cannot be continued.
+      ValueError: a request that cannot be continued, or numbers of `sampling`
+        that are no distribution.
     """
+    engine.check_sampling(sampling)
     engine.check_requests(
       requests, vocab=self._model.vocab, context=self._context
     )
@@ -223,6 +229,9 @@ class LocalEngine:
     slots = self._assign(requests)
     size = self._size(len(requests))
     rows = self._rows(requests, slots, size)
+    rows = rows._replace(paths=self._fold(self._seed, rows.paths))
+    for at in slots:
+      self._slots[at].ids = []  # until the pass has succeeded
     rule = sampler.Rule(
       greedy=sampling.temperature == 0,
       truncated=sampling.top_p < 1 or sampling.top_k > 0,
@@ -233,7 +242,7 @@ class LocalEngine:
       jnp.int32(sampling.top_k),
     )
     self._pool, result = self._run(
-      rule, sampling.stop, self._seed, self._params, self._pool, rows, numbers
+      rule, sampling.stop, self._params, self._pool, rows, numbers
     )
     ids, logp, counts, stopped = jax.device_get(result)
     samples = []
@@ -259,9 +268,9 @@ class LocalEngine:
     owner = {s.session: i for i, s in enumerate(self._slots) if s.ids}
     taken: dict[int, int] = {}
     for i, request in enumerate(requests):
-      slot = owner.get(request.session)
-      if request.session is not None and slot is not None:
-        taken[i] = slot
+      held = owner.get(request.session)
+      if request.session is not None and held is not None:
+        taken[i] = held
         owner.pop(request.session)
     busy = set(taken.values())
     free = iter(
@@ -273,8 +282,8 @@ class LocalEngine:
     chosen = [
       taken[i] if i in taken else next(free) for i in range(len(requests))
     ]
-    for i, request in zip(chosen, requests):
-      slot = self._slots[i]
+    for at, request in zip(chosen, requests):
+      slot = self._slots[at]
       if slot.session != request.session or request.session is None:
         slot.session, slot.ids = request.session, []
       slot.used = self._clock
@@ -312,9 +321,21 @@ class LocalEngine:
     return made['logp']
 
   def score(
-    self, sequences: Sequence[Sequence[int]], temperature: float = 1.0
+    self, sequences: Sequence[Sequence[int]], temperature: float
   ) -> list[np.ndarray]:
-    """Log-prob of each token given those before it, [n]; the first is 0."""
+    """Log-prob of each token given those before it, [n]; the first is 0.
+
+    Raises:
+      ValueError: a sequence that the model cannot read, or a temperature that
+        is not above 0.
+    """
+    if not temperature > 0:
+      raise ValueError(
+        f'score: temperature is {temperature}; give one above 0.'
+      )
+    size = {'vocab': self._model.vocab, 'context': self._context}
+    for i, ids in enumerate(sequences):
+      engine.check_ids(f'sequence {i}', ids, **size)
     scores: list[np.ndarray] = []
     for i in range(0, len(sequences), self._count):
       part = sequences[i : i + self._count]

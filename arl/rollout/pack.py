@@ -5,6 +5,7 @@ nothing is compiled twice; what is left over is padding, off the mask.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +24,10 @@ def pad(
     max_turns: the most turns an episode may have.
 
   Raises:
-    ValueError: an episode is longer than a row, or there are too many.
+    ValueError: an episode is longer than a row, has too many turns, no prompt
+      or no grade, or there are too many.
   """
-  _check(episodes, rows, width)
+  _check(episodes, rows, width, max_turns)
   bins = [[i] for i in range(len(episodes))]
   return _place(episodes, bins, (rows, width), max_turns)
 
@@ -37,7 +39,7 @@ def pack(
 
   Arguments and errors as in `pad`. The filled rows come first.
   """
-  _check(episodes, rows, width)
+  _check(episodes, rows, width, max_turns)
   order = sorted(range(len(episodes)), key=lambda i: -len(episodes[i].tokens))
   bins: list[list[int]] = []
   room: list[int] = []
@@ -62,22 +64,33 @@ def concatenate(batches: Sequence[types.Batch]) -> types.Batch:
       return np.concatenate(parts)
     num = parts[0].num
     ids = [part.ids + i * num for i, part in enumerate(parts)]
-    return levels.Level(np.concatenate(ids), num * len(parts))
+    stacked: Any = np.concatenate(ids)
+    return levels.Level(stacked, num * len(parts))
 
   return types.Batch(*(join(*parts) for parts in zip(*batches)))
 
 
-def _check(episodes, rows, width):
+def _check(episodes, rows, width, max_turns):
   if len(episodes) > rows:
     raise ValueError(
       f'pack: {len(episodes)} episodes for a batch of {rows} rows; raise rows'
       ' or pass fewer episodes.'
     )
   for e in episodes:
+    if not len(e.tokens) or e.mask[0]:
+      raise ValueError(
+        f'pack: the episode of task {e.task.id!r} does not begin with a prompt;'
+        ' nothing says how likely its first token is, so give it one.'
+      )
     if len(e.tokens) > width:
       raise ValueError(
         f'pack: the episode of task {e.task.id!r} has {len(e.tokens)} tokens,'
         f' but a row holds {width}; raise rollout.context or cut it earlier.'
+      )
+    if e.turn[-1] >= max_turns:
+      raise ValueError(
+        f'pack: the episode of task {e.task.id!r} has {e.turn[-1] + 1} turns,'
+        f' but max_turns is {max_turns}; raise rollout.max_turns.'
       )
     if not episode.graded(e):
       raise ValueError(

@@ -26,7 +26,8 @@ def fold(seed: int, paths: jax.Array) -> jax.Array:
   """
 
   def one(path):
-    key = jax.random.key(seed)
+    # Not the default, which may be one that draws other numbers under vmap.
+    key = jax.random.key(seed, impl='threefry2x32')
     for i in range(path.shape[0]):
       key = jax.random.fold_in(key, path[i])
     return key
@@ -37,16 +38,17 @@ def fold(seed: int, paths: jax.Array) -> jax.Array:
 def _keep(logits, top_p, top_k):
   """Sets logits outside the top k and the top-p nucleus to -inf.
 
-  The nucleus is the smallest set of most likely tokens with mass >= top_p.
+  The nucleus is the smallest set of most likely tokens with mass >= top_p,
+  among the top k. What ties with the last token kept is kept too.
   """
-  rank_k = jnp.where(top_k > 0, top_k, logits.shape[-1])
   ordered = jnp.sort(logits, axis=-1, descending=True)
-  order = jnp.arange(logits.shape[-1])[None, :]
-  ordered = jnp.where(order < rank_k, ordered, -jnp.inf)
-  mass = jax.nn.softmax(ordered, axis=-1)
+  rank = jnp.arange(logits.shape[-1])[None, :]
+  likely = rank < jnp.where(top_k > 0, top_k, logits.shape[-1])
+  mass = jax.nn.softmax(jnp.where(likely, ordered, -jnp.inf), axis=-1)
   before = jnp.cumsum(mass, axis=-1) - mass
-  ordered = jnp.where(before < top_p, ordered, jnp.inf)
-  floor = jnp.min(ordered, axis=-1, keepdims=True)
+  # All of the mass may add up to a little less or more than 1.
+  kept = likely & ((before < top_p) | (top_p >= 1))
+  floor = jnp.min(jnp.where(kept, ordered, jnp.inf), axis=-1, keepdims=True)
   return jnp.where(logits >= floor, logits, -jnp.inf)
 
 

@@ -98,11 +98,13 @@ def multi_turn(
     environment or a reward that fails ends its episode with that status.
 
   Raises:
-    ValueError: a prompt that leaves no room to answer.
+    ValueError: a prompt that leaves no room to answer or that the tokenizer
+      cannot spell, before anything is sampled; or an engine whose answers
+      disagree with the requests.
   """
   sampling = sampling._replace(stop=chat.stop)
   live = [
-    _open(env, chat, task, limits, sample, (*path, place))
+    start(env, chat, task, limits, sample, (*path, place))
     for place, task in enumerate(tasks)
     for sample in range(samples)
   ]
@@ -111,15 +113,23 @@ def multi_turn(
     if not going:
       break
     requests = [_request(row, limits, turn) for row in going]
-    for row, sample in zip(going, engine.generate(requests, sampling)):
-      _advance(row, sample, env, chat, limits)
-  for row in live:
-    if not row.status:
-      row.end(episode.MAX_TURNS)
+    answers = engine.generate(requests, sampling)
+    for row, request, answer in zip(going, requests, answers, strict=True):
+      engine_lib.check_sample(answer, request, sampling.stop)
+      row.append(answer.tokens, answer.logp)
+      advance(row, answer.tokens, answer.finish, env, chat, limits)
   return [row.episode() for row in live]
 
 
-def _open(env, chat, task, limits, sample, path) -> Live:
+def start(env, chat, task, limits, sample, path) -> Live:
+  """An episode that has been told its task; ended, where the reset failed.
+
+  Raises:
+    ValueError: a prompt that leaves no room to answer or that the tokenizer
+      cannot spell, or a limit below 1.
+  """
+  if min(limits) < 1:
+    raise ValueError(f'{limits}: set each of these limits to 1 or more.')
   row = Live(task, sample, path)
   row.append(chat.opening(task))
   if len(row.tokens) >= limits.context:
@@ -145,11 +155,19 @@ def _request(row: Live, limits: Limits, turn: int) -> engine_lib.Request:
   )
 
 
-def _advance(row, sample, env, chat, limits) -> None:
-  """Takes one sample: the action, the environment's answer, what follows."""
-  row.append(sample.tokens, sample.logp)
-  action = chat.decode(sample.tokens.tolist())
-  if sample.finish == engine_lib.LENGTH:
+def advance(row, ids, finish, env, chat, limits) -> None:
+  """Takes the action that a row ends with; shows what the environment answers.
+
+  Args:
+    row: a Live episode; it may end.
+    ids: of the action, appended already.
+    finish: STOP or LENGTH, as in a Sample.
+    env: answers the action.
+    chat: how ids become text, and text ids.
+    limits: budgets of an episode.
+  """
+  action = chat.decode([int(i) for i in ids])
+  if finish == engine_lib.LENGTH:
     row.exchanges.append(episode.Exchange(action, episode.Turn('')))
     row.end(episode.MAX_TOKENS)
     return
@@ -165,10 +183,17 @@ def _advance(row, sample, env, chat, limits) -> None:
   row.rewards[-1] = float(turn.reward)
   if turn.done:
     row.end(episode.FINISHED)
-    return
+  elif len(row.exchanges) == limits.max_turns:
+    row.end(episode.MAX_TURNS)
+  else:
+    _observe(row, turn.text, chat, limits)
+
+
+def _observe(row, text, chat, limits) -> None:
+  """Appends an observation, or ends the episode where there is no room."""
   try:
-    observed = chat.reply(turn.text, True)
-  except chat_lib.SpecialText as error:
+    observed = chat.reply(text)
+  except chat_lib.UnfitText as error:
     row.end(episode.ENVIRONMENT_ERROR, str(error))
     return
   if len(row.tokens) + len(observed) >= limits.context:

@@ -20,6 +20,7 @@ _WORKDIR = flags.DEFINE_string(
   'workdir', 'runs/studies', 'Where runs are kept.'
 )
 SEEDS = (0, 1, 2)
+STUDIED = ('dapo', 'grpo', 'ppo', 'rloo', 'gspo', 'cispo')
 
 
 def quick() -> bool:
@@ -66,9 +67,9 @@ def main(argv: list[str]) -> None:
   runs.make([warm_start(root(), seed, quick()) for seed in seeds()])
   table = {
     method: [trained(root(), method, seed, quick()) for seed in seeds()]
-    for method in quickstart.METHODS
+    for method in STUDIED
   }
-  runs.make([run for row in table.values() for run in row])
+  runs.make([run for column in zip(*table.values()) for run in column])
   body = []
   for method, row in table.items():
     results = [runs.result(run) for run in row]
