@@ -6,7 +6,7 @@ A violation is named as `file:line: statement`. To move a border, edit a table.
 import ast
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -38,6 +38,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
   'arl.report': ('arl.episode',),
   'arl.train': ('arl',),
   'experiments': ('experiments.common',),
+  'experiments.studies': ('arl', 'experiments'),
   'launch': ('arl', 'experiments'),
   'benchmarks': ('arl', 'experiments'),
 }
@@ -54,8 +55,13 @@ NO_LIBRARY: dict[str, tuple[str, ...]] = {
   'arl.evaluate': DEVICE,
   'arl.report': DEVICE,
 }
-# Package -> the only libraries that it may import.
-ONLY_LIBRARY = {'experiments': ('ml_collections',)}
+# Package -> the only libraries that it may import; None for any. The longest
+# entry that fits a module counts.
+ONLY_LIBRARY: dict[str, tuple[str, ...] | None] = {
+  '': None,
+  'experiments': ('ml_collections',),
+  'experiments.studies': None,
+}
 # Library -> the only modules and packages that may import it.
 ONLY_IN = {'transformers': ('arl.models', 'arl.rollout.chat', 'launch')}
 # Package -> names that do not occur in it.
@@ -72,7 +78,7 @@ def _within(name: str, prefix: str) -> bool:
   return not prefix or name == prefix or name.startswith(prefix + '.')
 
 
-def _entry(table: dict[str, tuple[str, ...]], module: str) -> str:
+def _entry(table: Mapping[str, object], module: str) -> str:
   return max((k for k in table if _within(module, k)), key=len)
 
 
@@ -107,9 +113,9 @@ def _library_allowed(module: str, name: str) -> bool:
   for home, banned in NO_LIBRARY.items():
     if _within(module, home) and library in banned:
       return False
-  for home, only in ONLY_LIBRARY.items():
-    if _within(module, home) and library not in only:
-      return False
+  only = ONLY_LIBRARY[_entry(ONLY_LIBRARY, module)]
+  if only is not None and library not in only:
+    return False
   homes = ONLY_IN.get(library, ('',))
   return any(_within(module, home) for home in homes)
 

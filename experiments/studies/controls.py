@@ -17,7 +17,7 @@ from absl import app
 from arl import episode
 from arl.prompts import select
 from arl.report import curves
-from experiments.studies import methods, runs
+from experiments.studies import methods, runs, summary
 
 CONTROLS = {
   'dapo': '',
@@ -99,6 +99,7 @@ def main(argv: list[str]) -> None:
     'eval/sampled',
     runs.RESULTS / 'controls.png',
   )
+  summary.write()
 
 
 if __name__ == '__main__':

@@ -13,7 +13,7 @@ from absl import app, flags
 
 from arl.report import curves
 from experiments import quickstart
-from experiments.studies import runs
+from experiments.studies import runs, summary
 
 _QUICK = flags.DEFINE_bool('quick', False, 'Smoke runs: the same lines, fast.')
 _WORKDIR = flags.DEFINE_string(
@@ -99,6 +99,7 @@ def main(argv: list[str]) -> None:
     'eval/sampled',
     runs.RESULTS / 'methods.png',
   )
+  summary.write()
 
 
 if __name__ == '__main__':

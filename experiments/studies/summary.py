@@ -1,0 +1,53 @@
+"""RESULTS.md from the tables that the studies write.
+
+  python -m experiments.studies.summary
+
+Every study rewrites it when it ends.
+"""
+
+from experiments.studies import runs
+
+_PAGE = runs.RESULTS.parent / 'RESULTS.md'
+_SECTIONS = (
+  (
+    'methods',
+    'One task, many methods',
+    'python -m experiments.studies.methods',
+    'Held-out success of `experiments/quickstart.py` before and after 60 steps'
+    ' from the same warm starts, by changing `method=`: the mean over seeds 0,'
+    ' 1, 2 and its 95 % t interval; each evaluation has 512 fresh tasks. The'
+    ' seconds are those of a run that shares two cores with another.',
+  ),
+  (
+    'controls',
+    'Negative controls',
+    'python -m experiments.studies.controls',
+    'The same with a part taken out on purpose: the loss also on what the'
+    ' environment said, and rewards dealt out at random within a batch.',
+  ),
+  (
+    'smollm2',
+    'A pretrained model',
+    'python -m experiments.studies.smollm2',
+    'SmolLM2-135M-Instruct learns to call a calculator through its own chat'
+    ' template, on a CPU.',
+  ),
+)
+
+
+def write() -> None:
+  """Rewrites RESULTS.md from what is in results/."""
+  parts = ['# Results\n\nGenerated: `python -m experiments.studies.summary`.']
+  for name, title, command, text in _SECTIONS:
+    table = runs.RESULTS / f'{name}.md'
+    if not table.exists():
+      continue
+    parts += [f'## {title}', text, table.read_text('utf-8').rstrip()]
+    if (runs.RESULTS / f'{name}.png').exists():
+      parts.append(f'![{title}](results/{name}.png)')
+    parts.append(f'Remade by `{command}`.')
+  _PAGE.write_text('\n\n'.join(parts) + '\n', encoding='utf-8')
+
+
+if __name__ == '__main__':
+  write()
