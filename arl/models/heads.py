@@ -90,7 +90,7 @@ def _read(model, params, temperature, want, states, targets):
   if want <= {'value'}:
     return out
   scores = model.logits(params, states) / temperature
-  total = jax.nn.logsumexp(scores, axis=-1)
+  total = _log_total(scores)
   if 'logp' in want:
     chosen = jnp.take_along_axis(scores, targets[:, None], axis=-1)[:, 0]
     out['logp'] = chosen - total
@@ -99,6 +99,29 @@ def _read(model, params, temperature, want, states, targets):
     logs = scores - total[:, None]
     out['entropy'] = -(jnp.exp(logs) * logs).sum(-1)
   return out
+
+
+@jax.custom_vjp
+def _log_total(scores):
+  """logsumexp over the last axis, of the same bits with and without a gradient.
+
+  By its own rule the backward pass needs the exponentials of the forward pass;
+  keeping them changes how XLA sums them, and with that the last bit.
+  """
+  return jax.nn.logsumexp(scores, axis=-1)
+
+
+def _log_total_forward(scores):
+  total = _log_total(scores)
+  return total, (scores, total)
+
+
+def _log_total_backward(kept, cotangent):
+  scores, total = kept
+  return (cotangent[..., None] * jnp.exp(scores - total[..., None]),)
+
+
+_log_total.defvjp(_log_total_forward, _log_total_backward)
 
 
 def _map(read, states, targets, chunk):

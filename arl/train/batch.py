@@ -17,11 +17,20 @@ _SCORED = columns_lib.filled_by(columns_lib.SCORE)
 
 
 class Data(NamedTuple):
-  """Columns and credits [U * R, T] of a rollout batch, and what they show."""
+  """A rollout batch on the devices.
+
+  Attributes:
+    columns: [U * R, T].
+    credits: [U * R, T], by term and name.
+    metrics: what the columns show.
+    sampled: whether a policy sampled the episodes, or a demonstrator wrote
+      them.
+  """
 
   columns: dict[str, Any]
   credits: dict[str, Any]
   metrics: dict[str, Any]
+  sampled: bool
 
 
 def check_failed(episodes: Sequence[episode.Episode], most: float) -> None:
@@ -76,7 +85,31 @@ def make(
   if sampled or learner.method.needs & _SCORED:
     columns.update(learner.score(params, learner.ref_params, columns))
   metrics = score.agreement(columns) if sampled else {}
-  return Data(columns, learner.credit(columns), metrics)
+  return Data(columns, learner.credit(columns), metrics, sampled)
+
+
+def check_origin(method: str, data: Data) -> None:
+  """Refuses a method that cannot learn from episodes of this origin.
+
+  A method without credit imitates what it is given, whatever its reward; one
+  with credit takes its episodes for the policy's own.
+
+  Raises:
+    ValueError: the one was given samples, or the other demonstrations.
+  """
+  credited = bool(jax.tree.leaves(data.credits))
+  if credited and not data.sampled:
+    raise ValueError(
+      f'{method} estimates a policy gradient, but its episodes were not sampled'
+      ' by the policy: their log-probs are nan; choose a rollout.strategy that'
+      ' samples, or method.name = terms.imitation.'
+    )
+  if data.sampled and not credited:
+    raise ValueError(
+      f'{method} imitates its episodes whatever they earned, but the policy'
+      ' sampled them itself, which teaches it nothing; choose a'
+      ' rollout.strategy of demonstrations, or a method with an advantage.'
+    )
 
 
 @functools.partial(jax.jit, static_argnums=2)

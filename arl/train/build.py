@@ -1,6 +1,7 @@
 """From a config to the parts of a run, checked before anything is sampled."""
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from jax.sharding import Mesh
 from arl import episode, methods, names, types
 from arl.envs import base
 from arl.methods import compose
-from arl.models import heads, hf, tokenizers, transformer
+from arl.models import heads, hf, sizes, tokenizers, transformer
 from arl.prompts import source
 from arl.rollout import chat as chat_lib
 from arl.rollout import local, strategies
@@ -22,6 +23,23 @@ from arl.train import step as step_lib
 
 _FILLED = frozenset(
   {'old_logp', 'ref_logp', 'old_value', 'logp', 'entropy', 'value'}
+)
+_COUNTS = (
+  'steps',
+  'engine.slots',
+  'rollout.max_turns',
+  'rollout.turn_tokens',
+  'prompts.batch',
+  'prompts.samples',
+  'updates.epochs',
+  'updates.per_batch',
+  'updates.microbatch',
+  'updates.max_nonfinite',
+  'eval.every',
+  'eval.tasks',
+  'eval.final_tasks',
+  'checkpoint.every',
+  'checkpoint.keep',
 )
 
 
@@ -123,23 +141,34 @@ def rows_of(config: ml_collections.ConfigDict) -> int:
   return -(-episodes // u.microbatch) * u.microbatch
 
 
-def _check_batches(config):
-  u, p = config.updates, config.prompts
-  for name, value in (
-    ('prompts.samples', p.samples),
-    ('updates.epochs', u.epochs),
-    ('updates.per_batch', u.per_batch),
-    ('updates.microbatch', u.microbatch),
-    ('engine.slots', config.engine.slots),
-    ('steps', config.steps),
-  ):
+def _check_numbers(config):
+  for name in _COUNTS:
+    block, _, key = name.rpartition('.')
+    value = (config[block] if block else config)[key]
     if value < 1:
       raise ValueError(f'config.{name} is {value}; it must be at least 1.')
+  u, p = config.updates, config.prompts
   if u.per_batch > p.batch:
     raise ValueError(
       f'config.updates.per_batch is {u.per_batch}, but a batch has only'
       f' {p.batch} groups to share out; set it to at most prompts.batch.'
     )
+  if not 0 <= config.rollout.max_failed < 1:
+    raise ValueError(
+      f'config.rollout.max_failed is {config.rollout.max_failed}; it is the'
+      ' share of episodes without a grade that is put up with, from 0 to below'
+      ' 1.'
+    )
+
+
+def _fresh_size(name: str, vocab: int) -> sizes.Sizes:
+  make = names.resolve(f'sizes.{name}', 'arl.models')
+  if not inspect.signature(make).parameters:
+    raise ValueError(
+      f'config.model.size is {name!r}, a published model with a vocabulary of'
+      ' its own; give its folder as config.model.path.'
+    )
+  return make(vocab)
 
 
 def load_model(
@@ -161,7 +190,7 @@ def load_model(
     tokenizer = tokenizers.load(block.path)
   else:
     tokenizer = tokenizers.characters()
-    size = names.resolve(f'sizes.{block.size}', 'arl.models')(len(tokenizer))
+    size = _fresh_size(block.size, len(tokenizer))
     model = transformer.make(size, block.dtype, block.remat)
     loaded = hf.Loaded(model, model.init(jax.random.key(seed)), size)
   tokenizers.check_vocab(tokenizer, loaded.model.vocab)
@@ -193,8 +222,6 @@ def learner(
 ) -> Learner:
   """Builds the devices' side, starting from the loaded parameters."""
   mesh = sharding.make_mesh(**config.mesh)
-  microbatch = config.updates.microbatch
-  sharding.check_rows(microbatch, mesh)
   tx = named(config.optimizer, 'arl.train')
   params = jax.tree.map(jnp.copy, loaded.params)  # updates donate their own
   if made.needs & {'value', 'old_value'}:
@@ -204,7 +231,7 @@ def learner(
     temperature=config.rollout.temperature,
     chunk=config.model.logit_chunk,
   )
-  on_mesh = {'microbatch': microbatch, 'mesh': mesh}
+  on_mesh = {'microbatch': config.updates.microbatch, 'mesh': mesh}
   return Learner(
     mesh=mesh,
     method=made,
@@ -227,11 +254,14 @@ def check(config: ml_collections.ConfigDict) -> types.Method:
   """
   settings.check(config, settings.TRAIN)
   check_sampling(config)
-  _check_batches(config)
+  _check_numbers(config)
   made = method(config.method)
   check_needs(made, config.method.name)
+  named(config.optimizer, 'arl.train')
   names.resolve(config.prompts.select, 'arl.prompts')
   names.resolve(config.rollout.strategy, 'arl.rollout')
+  mesh = sharding.make_mesh(**config.mesh)
+  sharding.check_rows(config.updates.microbatch, mesh)
   return made
 
 
@@ -244,4 +274,13 @@ def task_stream(
     size=config.prompts.size,
     batch=config.prompts.batch,
     seed=config.seed,
+  )
+
+
+def task_position(
+  config: ml_collections.ConfigDict, step: int
+) -> dict[str, int]:
+  """Where the stream of training tasks stands before a step."""
+  return source.position(
+    step, size=config.prompts.size, batch=config.prompts.batch
   )

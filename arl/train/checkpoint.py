@@ -6,6 +6,8 @@ another dtype is an error that names it. Nothing is filled in or cast.
 
 import os
 import pathlib
+import shutil
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -52,32 +54,62 @@ class Checkpoints:
   def save(self, step: int, state: Any, meta: dict[str, Any]) -> None:
     """Writes the state and JSON-serializable facts, in the background.
 
-    An error of the write before is raised here or in `close`.
+    The state may be changed or donated as soon as this returns. An error of the
+    write before is raised here or in `close`.
+
+    Raises:
+      ValueError: there is a checkpoint of this step or of a later one.
     """
     facts = {**meta, 'step': step, 'manifest': _manifest(state)}
-    self._manager.save(
+    written = self._manager.save(
       step,
       args=ocp.args.Composite(
         state=ocp.args.StandardSave(state), meta=ocp.args.JsonSave(facts)
       ),
     )
+    if not written:
+      raise ValueError(
+        f'checkpoint {self.folder}/{step} was not written: there is one of step'
+        f' {self._manager.latest_step()}; resume from it, or choose another'
+        ' workdir.'
+      )
 
-  def latest(self, note=print) -> dict[str, Any] | None:
-    """The facts of the newest checkpoint that can be read; None if none is.
+  def resume(
+    self,
+    state: Any,
+    agree: Callable[[dict[str, Any]], None],
+    note: Callable[[str], None] = print,
+  ) -> tuple[dict[str, Any], Any] | None:
+    """The facts and the state of the newest checkpoint that can be read.
+
+    One that cannot be read is moved aside, to workdir/unreadable, once an older
+    one could.
 
     Args:
+      state: of the shapes, dtypes and places that are wanted.
+      agree: told the facts before the state is read; it raises if they are of
+        another run.
       note: told of a checkpoint that cannot be read.
 
+    Returns:
+      (facts, state), or None where there is no checkpoint.
+
     Raises:
-      ValueError: there are checkpoints and none can be read.
+      ValueError: the checkpoint is of another state, or there are checkpoints
+        and none can be read.
     """
     steps = sorted(self._manager.all_steps(), reverse=True)
-    for step in steps:
-      try:
-        args = ocp.args.Composite(meta=ocp.args.JsonRestore())
-        return dict(self._manager.restore(step, args=args)['meta'])
-      except (OSError, ValueError, KeyError) as error:
-        note(f'checkpoint {self.folder}/{step} cannot be read: {error}')
+    like = jax.tree.map(ocp.utils.to_shape_dtype_struct, state)
+    for i, step in enumerate(steps):
+      meta = self._read(step, 'meta', ocp.args.JsonRestore(), note)
+      if meta is None:
+        continue
+      agree(meta)
+      _check(meta['manifest'], state, f'{self.folder}/{step}')
+      found = self._read(step, 'state', ocp.args.StandardRestore(like), note)
+      if found is not None:
+        self._set_aside(steps[:i])
+        return dict(meta), found
     if steps:
       raise ValueError(
         f'none of the checkpoints {steps} in {self.folder} can be read; move'
@@ -85,17 +117,23 @@ class Checkpoints:
       )
     return None
 
-  def restore(self, meta: dict[str, Any], state: Any) -> Any:
-    """The saved state, placed and typed as `state` is.
+  def _read(self, step: int, item: str, args: Any, note) -> Any:
+    """One item of a checkpoint; None, and a note, if it cannot be read."""
+    try:
+      asked = ocp.args.Composite(**{item: args})
+      return self._manager.restore(step, args=asked)[item]
+    except (OSError, ValueError, KeyError) as error:
+      note(f'checkpoint {self.folder}/{step} cannot be read: {error}')
+      return None
 
-    Raises:
-      ValueError: it is not a state of this shape.
-    """
-    step = meta['step']
-    _check(meta['manifest'], state, f'{self.folder}/{step}')
-    like = jax.tree.map(ocp.utils.to_shape_dtype_struct, state)
-    args = ocp.args.Composite(state=ocp.args.StandardRestore(like))
-    return self._manager.restore(step, args=args)['state']
+  def _set_aside(self, steps: list[int]) -> None:
+    for step in steps:
+      aside = self.folder.parent / 'unreadable' / str(step)
+      aside.parent.mkdir(exist_ok=True)
+      shutil.rmtree(aside, ignore_errors=True)
+      (self.folder / str(step)).rename(aside)
+    if steps:
+      self._manager.reload()
 
   def close(self) -> None:
     """Waits for what is being written."""

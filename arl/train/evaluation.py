@@ -33,7 +33,11 @@ def run(
   path: tuple[int, ...],
   samples: int = 1,
 ) -> list[episode.Episode]:
-  """Episodes of the engine's current policy on the tasks."""
+  """Episodes of the engine's current policy on the tasks.
+
+  Whatever the step, `path` stands for the same randomness. Its 0 stands where
+  the step is in training, so that both share one compiled engine.
+  """
   return strategies.multi_turn(
     world.engine,
     world.env,
@@ -42,7 +46,7 @@ def run(
     samples=samples,
     sampling=sampling,
     limits=world.limits,
-    path=path,
+    path=(*path, 0),
   )
 
 

@@ -8,6 +8,7 @@ but the state it starts from, and a resumed run is the run.
 
 import collections
 import contextlib
+import functools
 import pathlib
 import time
 
@@ -64,16 +65,13 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
   saved = checkpoint.Checkpoints(folder, keep=config.checkpoint.keep)
 
   def hand_over(version: int) -> None:
-    params = export.policy_params(now.params)
-    world.engine.set_params(jax.device_put(params, jax.devices()[0]), version)
+    world.engine.set_params(export.policy_params(now.params), version)
 
   # --- Resume, or look at the policy before training --------------------------
-  meta = saved.latest()
-  if meta:
-    settings.check_same(config, meta['config'])
-    now = saved.restore(meta, now)
+  found = saved.resume(now, functools.partial(settings.check_resumes, config))
+  if found:
+    meta, now = found
     start = meta['step']
-    metrics.truncate(folder, start)
     hand_over(start)
     print(f'resumed {folder} after step {start}')
   else:
@@ -83,19 +81,23 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
       world, final, temperature, (evaluation.FINAL,)
     )
     meta['shown'] = outcome.show(world, learner, now.params, config)
+  metrics.truncate(folder, start)
   clock = time.monotonic() - meta['wall']
 
-  def save(step: int) -> None:
+  def save(step: int, row: dict[str, float]) -> None:
     meta['wall'] = time.monotonic() - clock
+    meta['prompts'] = build.task_position(config, step)
+    meta['metrics'] = {name: float(value) for name, value in row.items()}
     saved.save(step, now, meta)
 
   # --- Train ------------------------------------------------------------------
   with contextlib.ExitStack() as stack:
+    stopped = stack.enter_context(interrupt.requested())
+    stack.enter_context(contextlib.closing(saved))
     log = stack.enter_context(contextlib.closing(metrics.open_log(folder)))
     report = stack.enter_context(
       progress.track(config.steps, config.method.name, start)
     )
-    stopped = stack.enter_context(interrupt.requested())
     for step in range(start, config.steps):
       began = time.monotonic()
 
@@ -118,14 +120,17 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
       # Score, credit, update.
       seen = collections.defaultdict(list)
       if groups:
+        parts = batch.updates(groups, per_batch)
         data = batch.make(
           learner,
           now.params,
-          batch.updates(groups, per_batch),
+          parts,
           width=config.rollout.context,
           max_turns=config.rollout.max_turns,
         )
-        for index in list(range(per_batch)) * config.updates.epochs:
+        batch.check_origin(config.method.name, data)
+        filled = [index for index, part in enumerate(parts) if part]
+        for index in filled * config.updates.epochs:
           part = batch.update(data, index, learner.rows)
           now, facts = learner.step(now, *part)
           for name, value in facts.items():
@@ -160,18 +165,16 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
       # Save; leave if asked to.
       leaving = stopped() and not last
       if last or leaving or (step + 1) % config.checkpoint.every == 0:
-        save(step + 1)
+        save(step + 1, row)
       if leaving:
         report.note(
           f'stopped after step {step + 1}; its checkpoint is in {folder}. To go'
           ' on, run the same command again.'
         )
-        saved.close()
         return now
 
   # --- Say what became of it --------------------------------------------------
   meta['wall'] = time.monotonic() - clock
-  saved.close()
   export.save(folder / 'final', now.params, world.loaded.sizes, world.tokenizer)
   after = evaluation.evaluate(world, final, temperature, (evaluation.FINAL,))
   shown = outcome.show(world, learner, now.params, config)

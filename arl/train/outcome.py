@@ -118,20 +118,21 @@ def show(
 ) -> list[page.Transcript]:
   """Transcripts of a few held-out tasks under the engine's current policy.
 
-  Each task is sampled as often as in training, so that its first episode has
-  the advantage that training would give it.
+  Each task is sampled as often as in training, or as the rows of an update
+  allow, so that the episode shown has the advantage that training would give
+  it. A task none of whose episodes has a grade is left out.
   """
-  tasks = evaluation.held_out(world, 0, _SHOWN)
+  tasks = evaluation.held_out(world, 0, min(_SHOWN, learner.rows))
   temperature = config.rollout.temperature
   episodes = evaluation.run(
     world,
     tasks,
     evaluation.variants(temperature)['sampled'],
     (evaluation.SHOWING,),
-    min(config.prompts.samples, learner.rows // _SHOWN),
+    min(config.prompts.samples, learner.rows // len(tasks)),
   )
   graded = [e for e in episodes if episode.graded(e)]
-  empty = [[] for _ in range(config.updates.per_batch - 1)]
+  empty: list[list] = [[] for _ in range(config.updates.per_batch - 1)]
   data = batch.make(
     learner,
     params,
@@ -139,7 +140,8 @@ def show(
     width=config.rollout.context,
     max_turns=config.rollout.max_turns,
   )
-  firsts = [i for i, e in enumerate(graded) if e.sample == 0]
+  ids = [e.task.id for e in graded]
+  firsts = [ids.index(task.id) for task in tasks if task.id in ids]
   return [
     page.transcript(
       graded[i].task.prompt,
@@ -153,7 +155,7 @@ def show(
 
 def compiles(world: build.World, learner: build.Learner) -> dict[str, int]:
   """How many times each jitted function of the run was compiled."""
-  functions = {
+  functions: dict[str, Any] = {
     'score': learner.score,
     'credit': learner.credit,
     'step': learner.step,
@@ -201,7 +203,7 @@ def write(
     facts=_facts(results),
     curves=(folder / 'curves.png').read_bytes(),
     config=settings.to_json(config),
-    pairs=list(zip(_transcripts(meta['shown']), shown)),
+    pairs=_pairs(_transcripts(meta['shown']), shown),
   )
   (folder / 'report.html').write_text(html, encoding='utf-8')
 
@@ -221,6 +223,14 @@ def _facts(results: dict[str, Any]) -> dict[str, str]:
   return facts | {'versions': ', '.join(
     f'{name} {version}' for name, version in results['versions'].items()
   )}  # fmt: skip
+
+
+def _pairs(
+  before: list[page.Transcript], after: list[page.Transcript]
+) -> list[tuple[page.Transcript, page.Transcript]]:
+  """Those of the same task; one shown only once is left out."""
+  later = {each.title: each for each in after}
+  return [(each, later[each.title]) for each in before if each.title in later]
 
 
 def _transcripts(saved: list) -> list[page.Transcript]:

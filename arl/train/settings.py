@@ -7,6 +7,7 @@ which that function itself checks.
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import ml_collections
@@ -55,7 +56,7 @@ TRAIN = {
   'eval': {'every': int, 'tasks': int, 'final_tasks': int},
   'checkpoint': {'every': int, 'keep': int},
 }
-_MAY_CHANGE = ('steps', 'eval', 'checkpoint', 'engine')
+_MAY_CHANGE = ('steps', 'eval.every', 'checkpoint', 'engine')
 
 
 def check(config: ml_collections.ConfigDict, schema: dict) -> None:
@@ -67,7 +68,9 @@ def check(config: ml_collections.ConfigDict, schema: dict) -> None:
   _check_block('config', config.to_dict(), schema)
 
 
-def _check_block(where: str, block: dict[str, Any], schema: dict) -> None:
+def _check_block(where: str, block: Any, schema: dict) -> None:
+  if not isinstance(block, dict):
+    raise TypeError(f'{where} is {block!r}; it must be a block of settings.')
   for key in block:
     if key not in schema:
       raise ValueError(
@@ -98,22 +101,48 @@ def digest(config: ml_collections.ConfigDict) -> str:
   return hashlib.sha256(to_json(config).encode()).hexdigest()[:12]
 
 
-def check_same(config: ml_collections.ConfigDict, saved: str) -> None:
+def check_resumes(
+  config: ml_collections.ConfigDict, meta: Mapping[str, Any]
+) -> None:
   """Refuses to resume under settings that would make another run of it.
 
-  The number of steps, evaluation, checkpoints and engine slots may change.
+  How often the run is evaluated, its checkpoints and the slots of the engine
+  may change, and so may the number of steps, down to those done.
+
+  Args:
+    config: of now.
+    meta: the facts of the checkpoint: its `config`, as `to_json` wrote it, and
+      its `step`.
 
   Raises:
     ValueError: naming the settings that differ.
   """
-  now, before = config.to_dict(), json.loads(saved)
-  differ = [
-    f'{key}: {before[key]} -> {now[key]}'
-    for key in now
-    if key not in _MAY_CHANGE and now[key] != before[key]
-  ]
+  before = _flat(json.loads(meta['config']))
+  now = _flat(json.loads(to_json(config)))
+  pairs = {
+    key: (before.get(key, 'absent'), now.get(key, 'absent'))
+    for key in sorted(now.keys() | before.keys())
+    if not key.startswith(_MAY_CHANGE)
+  }
+  differ = [f'{key}: {b} -> {n}' for key, (b, n) in pairs.items() if b != n]
   if differ:
     raise ValueError(
       'the workdir holds a run with other settings'
       f' ({"; ".join(differ)}); choose another workdir, or the settings it has.'
     )
+  if meta['step'] > config.steps:
+    raise ValueError(
+      f'config.steps is {config.steps}, but the workdir holds a checkpoint of'
+      f' step {meta["step"]}; choose another workdir, or so many at least.'
+    )
+
+
+def _flat(block: dict[str, Any], where: str = '') -> dict[str, Any]:
+  """Nested settings by their dotted names."""
+  flat: dict[str, Any] = {}
+  for key, value in block.items():
+    if isinstance(value, dict):
+      flat |= _flat(value, f'{where}{key}.')
+    else:
+      flat[f'{where}{key}'] = value
+  return flat

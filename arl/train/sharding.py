@@ -61,7 +61,7 @@ def check_rows(rows: int, mesh: Mesh) -> None:
   if rows % devices:
     raise ValueError(
       f'mesh: a microbatch of {rows} rows does not divide over {devices}'
-      ' devices; make config.rows_per_microbatch a multiple of it.'
+      f' devices; make config.updates.microbatch a multiple of {devices}.'
     )
 
 

@@ -13,9 +13,9 @@ class TrainState(NamedTuple):
   Attributes:
     params: of the model, a value head included where the method needs one.
     opt_state: of the optimizer.
-    updates: int32, updates applied; one with a non-finite loss or gradient, or
-      without a token to train on, is not applied and does not count.
-    skipped: int32, non-finite updates in a row.
+    updates: int32, updates applied; one with a non-finite loss, gradient or
+      change, or without a token to train on, is not applied and does not count.
+    skipped: int32, non-finite updates in a row; one without a token is none.
   """
 
   params: Any

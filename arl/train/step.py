@@ -46,8 +46,9 @@ def make_train_step(
     mesh: where the arrays live.
 
   Returns:
-    A function that donates the state. With a non-finite loss or gradient, or
-    without a token on the mask, parameters and optimizer stay as they were.
+    A function that donates the state. With a non-finite loss, gradient or
+    change of the parameters, or without a token on the mask, parameters and
+    optimizer stay as they were.
   """
   want = frozenset({'logp'}) | (method.needs & _FORWARDED)
 
@@ -79,28 +80,24 @@ def make_train_step(
   def step(state, columns, credits):
     metrics, grads = accumulate(state.params, columns, credits)
     norm = optax.global_norm(grads)
-    finite = jnp.isfinite(metrics['loss/total']) & jnp.isfinite(norm)
+    changes, opt_state = tx.update(grads, state.opt_state, state.params)
+    sizes = (metrics['loss/total'], norm, optax.global_norm(changes))
+    finite = jnp.all(jnp.isfinite(jnp.stack(sizes)))
+    nonfinite = 1 - finite.astype(jnp.int32)
+    moved = state_lib.TrainState(
+      params=optax.apply_updates(state.params, changes),
+      opt_state=opt_state,
+      updates=state.updates + 1,
+      skipped=jnp.zeros_like(state.skipped),
+    )
+    stayed = state._replace(skipped=state.skipped + nonfinite)
     apply = finite & jnp.any(columns['mask'])
-    state = _apply(state, grads, tx, apply, finite)
+    state = jax.tree.map(lambda x, y: jnp.where(apply, x, y), moved, stayed)
     metrics = {
       **metrics,
       'train/grad_norm': norm,
-      'train/nonfinite': 1 - finite.astype(jnp.int32),
+      'train/nonfinite': nonfinite,
     }
     return state, metrics
 
   return jax.jit(step, donate_argnums=0)
-
-
-def _apply(state, grads, tx, apply, finite):
-  """The state after the update where `apply`, and as it was elsewhere."""
-  updates, opt_state = tx.update(grads, state.opt_state, state.params)
-  moved = state._replace(
-    params=optax.apply_updates(state.params, updates),
-    opt_state=opt_state,
-    updates=state.updates + 1,
-  )
-  kept = jax.tree.map(lambda new, old: jnp.where(apply, new, old), moved, state)
-  return kept._replace(
-    skipped=jnp.where(finite, 0, state.skipped + 1).astype(jnp.int32)
-  )
