@@ -1,19 +1,21 @@
 """Questions that only a tool can answer, over several turns, as short text.
 
-One third are sums, `what is 57*8?`, solved by `calc(57*8)` -> `456` -> `=456`.
+One third are sums, `what is 57*12?`, solved by `calc(57*12)` -> `684` -> `=684`.
 Two thirds are look-ups behind 0 or more pointers, `pin of abc?`, solved by
 `get(abc.pin)` -> `see xyz` -> `get(xyz.pin)` -> `731` -> `=731`. What a record
-holds is drawn anew for every task, so no answer can be known beforehand. All
+holds is drawn anew for every task, so no answer can be known beforehand. Every
+answer has three digits and every number of a sum two: a model of two layers
+learns to copy them within minutes, which it does not where lengths vary. All
 text is printable lower-case ASCII, for models that spell one character at a
 time. With the default two pointers the longest episode that goes right has
-4 turns: 8 messages, 70 characters.
+4 turns: 8 messages, 68 characters.
 """
 
 import functools
 import random
 import re
 import string
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,7 +96,7 @@ def _task(max_hops: int, split: str, index: int) -> episode.Task:
     while name in names:
       name = base.draw(split, functools.partial(_draw_name, rng))
     names.append(name)
-  attribute, answer = rng.choice(ATTRIBUTES), _draw_number(rng.randint)
+  attribute, answer = rng.choice(ATTRIBUTES), str(rng.randint(100, 999))
   keys = [f'{name}.{attribute}' for name in names]
   values = [f'see {name}' for name in names[1:]] + [answer]
   return episode.Task(
@@ -112,14 +114,13 @@ def _draw_name(rng: random.Random) -> str:
   return ''.join(rng.choices(string.ascii_lowercase, k=3))
 
 
-def _draw_number(draw: Callable[[int, int], Any]) -> str:
-  """A number of 2 to 4 digits, so that its length says nothing either."""
-  digits = draw(2, 4)
-  return str(draw(10 ** (digits - 1), 10**digits - 1))
-
-
 def _draw_sum(rng: random.Random) -> str:
-  return f'{rng.randint(10, 99)}{rng.choice("+-*")}{rng.randint(1, 99)}'
+  """A sum of two numbers of two digits whose result has three."""
+  while True:
+    left, right = rng.randint(10, 99), rng.randint(10, 99)
+    expression = f'{left}{rng.choice("+*")}{right}'
+    if 100 <= int(_calculate(expression)) <= 999:
+      return expression
 
 
 def _calculate(expression: str) -> str:
@@ -185,7 +186,7 @@ def _noisy(
 ) -> str:
   """Guesses or uses tools; what its own slips lead to, it believes."""
   if state.turns == 0 and rng.random() < guess:
-    return _guess(state, rng)
+    return _guess(rng)
   believed = _NUMBER.fullmatch(state.last)
   action = f'={state.last}' if believed else _oracle(state)
   if rng.random() >= fault:
@@ -196,19 +197,13 @@ def _noisy(
   letters = string.digits if tool == 'calc' else string.ascii_lowercase
   slips = [f'{tool}({_misspell(query, letters, rng)})', action.rstrip(')')]
   if state.last.startswith('see'):
-    slips.append(_guess(state, rng))
+    slips.append(_guess(rng))
   return slips[rng.integers(len(slips))]
 
 
-def _guess(state: State, rng: np.random.Generator) -> str:
-  """An answer of the right kind, made up."""
-  data = state.task.data
-  if data['records']:
-    draw = functools.partial(rng.integers, endpoint=True)
-    return f'={_draw_number(draw)}'
-  operator = next(c for c in data['plan'][0] if c in '+-*')
-  expression = f'{rng.integers(10, 100)}{operator}{rng.integers(1, 100)}'
-  return f'={_calculate(expression)}'
+def _guess(rng: np.random.Generator) -> str:
+  """An answer of the right form, made up."""
+  return f'={rng.integers(100, 1000)}'
 
 
 def _misspell(text: str, letters: str, rng: np.random.Generator) -> str:
