@@ -15,7 +15,7 @@ from experiments import common
 def get_config(arg: str | None = None):
   chosen = common.parse(arg, quick=False)
   config = common.base()
-  config.steps = 1200
+  config.steps = 900
   config.model.size = 'quick'
   config.method = {'name': 'terms.imitation'}
   config.env = {
@@ -30,10 +30,10 @@ def get_config(arg: str | None = None):
   )
   config.updates.update(per_batch=1, microbatch=8)
   config.optimizer.update(
-    lr=5e-3, warmup=20, decay=1200, b2=0.99, max_norm=1.0, weight_decay=0.01
+    lr=3e-3, warmup=20, decay=900, b2=0.99, max_norm=1.0, weight_decay=0.01
   )
-  config.eval.update(every=600, tasks=128, final_tasks=512)
-  config.checkpoint.every = 600
+  config.eval.update(every=450, tasks=128, final_tasks=512)
+  config.checkpoint.every = 450
   if chosen['quick']:
     config.steps = 4
     config.engine.slots = 16

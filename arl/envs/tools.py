@@ -1,12 +1,12 @@
 """Questions that only a tool can answer, over several turns, as short text.
 
-One third are sums, `what is 57*12?`, solved by `calc(57*12)` -> `684` -> `=684`.
-Two thirds are look-ups behind 0 or more pointers, `pin of abc?`, solved by
-`get(abc.pin)` -> `see xyz` -> `get(xyz.pin)` -> `731` -> `=731`. What a record
-holds is drawn anew for every task, so no answer can be known beforehand. Every
-answer has three digits and every number of a sum two: a model of two layers
-learns to copy them within minutes, which it does not where lengths vary. All
-text is printable lower-case ASCII, for models that spell one character at a
+One third are sums, `what is 57+48?`, solved by `calc(57+48)` -> `105` ->
+`=105`. Two thirds are look-ups behind 0 or more pointers, `pin of abc?`, solved
+by `get(abc.pin)` -> `see xyz` -> `get(xyz.pin)` -> `731` -> `=731`. What a
+record holds is drawn anew for every task, so no answer can be known beforehand.
+Every answer has three digits and every number of a sum two: a model of two
+layers learns to copy them within minutes, which it does not where lengths vary.
+All text is printable lower-case ASCII, for models that spell one character at a
 time. With the default two pointers the longest episode that goes right has
 4 turns: 8 messages, 68 characters.
 """

@@ -97,7 +97,7 @@ def test_the_oracle_goes_on_from_anywhere():
 def test_stable_for_ever():
   task = ENV.task(base.TRAIN, 2)
   assert task.prompt == 'pin of xzy?'
-  assert task.data['records'] == {'xzy.pin': 'see lvx', 'lvx.pin': '2006'}
+  assert task.data['records'] == {'xzy.pin': 'see lvx', 'lvx.pin': '731'}
 
 
 def test_splits_share_no_name_and_no_sum():
@@ -135,7 +135,7 @@ def test_episodes_are_short_and_within_the_alphabet(split):
     texts = texts[:-1]
     assert set(''.join(texts)) <= set(tools.ALPHABET)
     longest = max(longest, len(''.join(texts)) + len(texts))
-  assert longest == 78
+  assert longest == 76
 
 
 def test_the_demonstrator_is_mostly_wrong():
