@@ -113,9 +113,7 @@ def multi_turn(
     if not going:
       break
     requests = [_request(row, limits, turn) for row in going]
-    answers = engine.generate(requests, sampling)
-    for row, request, answer in zip(going, requests, answers, strict=True):
-      engine_lib.check_sample(answer, request, sampling.stop)
+    for row, answer in zip(going, _ask(engine, requests, sampling)):
       row.append(answer.tokens, answer.logp)
       advance(row, answer.tokens, answer.finish, env, chat, limits)
   return [row.episode() for row in live]
@@ -153,6 +151,19 @@ def _request(row: Live, limits: Limits, turn: int) -> engine_lib.Request:
     path=(*row.path, row.sample, turn),
     session=(*row.path, row.sample),
   )
+
+
+def _ask(engine, requests, sampling) -> list[engine_lib.Sample]:
+  """The engine's answers, which are not believed unchecked."""
+  answers = engine.generate(requests, sampling)
+  if len(answers) != len(requests):
+    raise ValueError(
+      f'the engine gave {len(answers)} samples for {len(requests)} requests; it'
+      ' must answer each, in their order.'
+    )
+  for answer, request in zip(answers, requests):
+    engine_lib.check_sample(answer, request, sampling.stop)
+  return answers
 
 
 def advance(row, ids, finish, env, chat, limits) -> None:
