@@ -48,6 +48,20 @@ def shard_params(tree: Any, mesh: Mesh) -> Any:
   return jax.tree.map(put, tree)
 
 
+def keep_params(tree: Any, mesh: Mesh) -> Any:
+  """Within a jitted function: arrays stay where `shard_params` puts them.
+
+  Without it the compiler is free to place a result elsewhere, and the next call
+  would be compiled anew.
+  """
+
+  def keep(x):
+    spec = _spec(x.shape, mesh.shape['fsdp'])
+    return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, spec))
+
+  return jax.tree.map(keep, tree)
+
+
 def shard_rows(tree: Any, mesh: Mesh) -> Any:
   """Puts columns [B, T] on the mesh, split by rows."""
   return jax.tree.map(

@@ -79,9 +79,10 @@ def make_train_step(
 
   def step(state, columns, credits):
     metrics, grads = accumulate(state.params, columns, credits)
-    norm = optax.global_norm(grads)
-    changes, opt_state = tx.update(grads, state.opt_state, state.params)
-    sizes = (metrics['loss/total'], norm, optax.global_norm(changes))
+    norm = optax.tree.norm(grads)
+    with jax.numpy_dtype_promotion('standard'):  # optax counts on it
+      changes, opt_state = tx.update(grads, state.opt_state, state.params)
+    sizes = (metrics['loss/total'], norm, optax.tree.norm(changes))
     finite = jnp.all(jnp.isfinite(jnp.stack(sizes)))
     nonfinite = 1 - finite.astype(jnp.int32)
     moved = state_lib.TrainState(
@@ -93,6 +94,7 @@ def make_train_step(
     stayed = state._replace(skipped=state.skipped + nonfinite)
     apply = finite & jnp.any(columns['mask'])
     state = jax.tree.map(lambda x, y: jnp.where(apply, x, y), moved, stayed)
+    state = sharding.keep_params(state, mesh)
     metrics = {
       **metrics,
       'train/grad_norm': norm,

@@ -1,0 +1,301 @@
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import tiny
+from hypothesis import given, settings, strategies
+
+from arl.methods import compose, grpo, terms
+from arl.models import transformer
+from arl.train import forward, sharding, state, step
+
+IMITATION = compose.method(terms.imitation())
+MESHES = [(8, (1, 1)), (8, (8, 1)), (8, (1, 8)), (8, (2, 2))]
+
+
+def losses(rows, *, of):
+  """`of` rows of columns; `rows` have these token losses, kept in `rewards`."""
+  some = tiny.episodes(1, 1)[0]
+  members = []
+  for i, row in enumerate(rows):
+    nothing = np.zeros(len(row) + 1, np.int32)
+    members.append(
+      some._replace(
+        task=some.task._replace(id=f'{i}'),
+        tokens=nothing,
+        mask=np.arange(len(row) + 1) > 0,
+        logp=nothing.astype(np.float32),
+        rewards=np.array([0, *row], np.float32),
+        turn=nothing,
+      )
+    )
+  width = max(map(len, rows), default=1) + 1
+  return tiny.columns(members, rows=of, width=width)
+
+
+def planted(params, columns, want):
+  """The policy whose imitation loss is w times the planted number."""
+  return {'logp': -params['w'] * columns['rewards']}
+
+
+def fresh(params, tx, mesh):
+  return sharding.shard_params(state.create(params, tx), mesh)
+
+
+def planted_step(columns, microbatch, *, tx=None, mesh=(1, 1)):
+  """One update of the planted policy: (state, metrics)."""
+  tx = tx or optax.sgd(1.0)
+  mesh = sharding.make_mesh(data=mesh[0], fsdp=mesh[1])
+  update = step.make_train_step(
+    planted, IMITATION, tx, microbatch=microbatch, mesh=mesh
+  )
+  start = fresh({'w': jnp.float32(1)}, tx, mesh)
+  return update(start, sharding.shard_rows(columns, mesh), {'imitation': {}})
+
+
+@pytest.mark.parametrize('microbatch', [1, 2, 4])
+def test_the_mean_is_of_the_update_not_of_its_pieces(microbatch):
+  # Means of means would give 2.
+  columns = losses([[3, 3], [1, 1, 1], [1, 1, 1]], of=4)
+  made, metrics = planted_step(columns, microbatch)
+  np.testing.assert_allclose(metrics['loss/total'], 1.5, rtol=1e-6)
+  np.testing.assert_allclose(made.params['w'], 1 - 1.5, rtol=1e-6)
+
+
+@pytest.mark.parametrize('mesh', [(1, 1), (4, 1), (8, 1), (2, 4)])
+def test_filler_rows_do_not_count(mesh):
+  # Copies of the first row in their place would give 2.2.
+  columns = losses([[1, 1], [2], [3, 3, 3], [4], [5, 5]], of=8)
+  made, metrics = planted_step(columns, 8, mesh=mesh)
+  np.testing.assert_allclose(metrics['loss/total'], 3, rtol=1e-6)
+  np.testing.assert_allclose(metrics['train/grad_norm'], 3, rtol=1e-6)
+  np.testing.assert_allclose(made.params['w'], -2, rtol=1e-6)
+
+
+def test_a_row_left_out_leaves_the_denominator_too():
+  columns = losses([[2, 2, 2], [2, 2, 2, 2, 2]], of=2)
+  columns['mask'][1] = False
+  _, metrics = planted_step(columns, 1)
+  np.testing.assert_allclose(metrics['loss/total'], 2, rtol=1e-6)
+
+
+def two_sided(params, columns, want):
+  """Row 0 has the gradient (3, 0), row 1 (0, 4), as a mean over both."""
+  side = jnp.where(columns['rewards'] == 3, params[0], params[1])
+  return {'logp': -2 * side * columns['rewards']}
+
+
+@functools.cache
+def two_sided_step(tx_name):
+  txs = {
+    'clip': optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(1.0)),
+    'schedule': optax.sgd(lambda count: 10.0 ** -count.astype(jnp.float32)),
+  }
+  mesh = sharding.make_mesh(data=1, fsdp=1)
+  tx = txs[tx_name]
+  update = step.make_train_step(
+    two_sided, IMITATION, tx, microbatch=1, mesh=mesh
+  )
+  return lambda: fresh(jnp.zeros(2), tx, mesh), update
+
+
+def test_the_whole_gradient_is_clipped():
+  start, update = two_sided_step('clip')
+  columns = losses([[3], [4]], of=2)
+  made, metrics = update(start(), columns, {'imitation': {}})
+  np.testing.assert_allclose(made.params, [-0.6, -0.8], rtol=1e-6)
+  np.testing.assert_allclose(metrics['train/grad_norm'], 5, rtol=1e-6)
+
+
+def test_the_schedule_counts_updates_that_were_applied():
+  start, update = two_sided_step('schedule')
+  columns = losses([[3], [4]], of=2)
+  bad = losses([[3], [np.nan]], of=2)
+  now, seen = start(), []
+  for each in (columns, bad, columns, bad, columns):
+    now, _ = update(now, each, {'imitation': {}})
+    seen.append([*np.asarray(now.params).tolist(), int(now.updates)])
+  np.testing.assert_allclose(
+    seen,
+    [
+      [-3, -4, 1],
+      [-3, -4, 1],
+      [-3.3, -4.4, 2],
+      [-3.3, -4.4, 2],
+      [-3.33, -4.44, 3],
+    ],
+    rtol=1e-6,
+  )
+
+
+def watched_step(tx, calls):
+  """A jitted update that notes each pass through the policy in `calls`."""
+
+  def forward(params, columns, want):
+    jax.debug.callback(lambda: calls.append(1))
+    return planted(params, columns, want)
+
+  mesh = sharding.make_mesh(data=1, fsdp=1)
+  update = step.make_train_step(forward, IMITATION, tx, microbatch=2, mesh=mesh)
+  return fresh({'w': jnp.float32(1)}, tx, mesh), update
+
+
+def test_rows_without_a_token_are_never_computed_and_nothing_compiles_anew():
+  calls = []
+  now, update = watched_step(optax.sgd(0.1), calls)
+  for filled in (8, 1, 3, 0, 5):
+    columns = losses([[1.0]] * filled, of=8)
+    calls.clear()
+    now, metrics = update(now, columns, {'imitation': {}})
+    jax.block_until_ready(now)
+    jax.effects_barrier()
+    assert len(calls) == -(-filled // 2)
+    assert int(metrics['train/nonfinite']) == 0
+  assert update._cache_size() == 1
+  assert int(now.updates) == 4
+
+
+@settings(deadline=None, max_examples=30)
+@given(strategies.lists(strategies.booleans(), min_size=6, max_size=6))
+def test_live_microbatches_against_counting(on):
+  mask = jnp.array(on)[:, None] & jnp.array([[False, True]])
+  live = [i // 2 + 1 for i, any_on in enumerate(on) if any_on]
+  assert int(jax.jit(step.live_microbatches, static_argnums=1)(mask, 2)) == max(
+    live, default=0
+  )
+
+
+def test_nothing_moves_without_a_token():
+  tx = optax.adam(0.1)
+  now, update = watched_step(tx, [])
+  bad = losses([[np.nan]], of=8)
+  now, _ = update(now, bad, {'imitation': {}})
+  before = jax.device_get(now)
+  columns = losses([[1.0]], of=8)
+  columns['mask'][:] = False
+  now, metrics = update(now, columns, {'imitation': {}})
+  jax.tree.map(np.testing.assert_array_equal, jax.device_get(now), before)
+  assert float(metrics['loss/total']) == 0
+  assert int(now.skipped) == 1, 'an empty update is no finite one'
+
+
+def rooted(params, columns, want):
+  """A finite loss; at w = 0 its gradient is infinite."""
+  return {'logp': -jnp.sqrt(params['w']) * columns['rewards']}
+
+
+@pytest.mark.parametrize(
+  'policy, tx, w, loss',
+  [
+    (planted, optax.adam(0.1), 1.0, np.nan),
+    (planted, optax.adam(0.1), 1.0, np.inf),
+    (rooted, optax.adam(0.1), 0.0, 1.0),
+    (planted, optax.adam(np.inf), 1.0, 1.0),
+  ],
+  ids=['nan loss', 'infinite loss', 'infinite gradient', 'infinite change'],
+)
+def test_a_non_finite_update_changes_nothing(policy, tx, w, loss):
+  mesh = sharding.make_mesh(data=1, fsdp=1)
+  update = step.make_train_step(policy, IMITATION, tx, microbatch=1, mesh=mesh)
+  now = fresh({'w': jnp.float32(w)}, tx, mesh)
+  before = jax.device_get(now)
+  for count in (1, 2):
+    columns = losses([[1.0], [loss]], of=2)
+    now, metrics = update(now, columns, {'imitation': {}})
+    assert int(metrics['train/nonfinite']) == 1
+    assert int(now.skipped) == count
+  after = jax.device_get(now)._replace(skipped=before.skipped)
+  jax.tree.map(np.testing.assert_array_equal, after, before)
+
+
+def test_a_finite_update_resets_the_count():
+  now, update = watched_step(optax.sgd(0.1), [])
+  counts = []
+  for loss in (np.nan, np.inf, 1.0, np.nan):
+    columns = losses([[loss]], of=8)
+    now, _ = update(now, columns, {'imitation': {}})
+    counts.append(int(now.skipped))
+  assert counts == [1, 2, 0, 1]
+
+
+# --- The tiny model under a real method --------------------------------------
+
+MODEL = transformer.make(tiny.size())
+FORWARD = forward.make(MODEL, temperature=1.0, chunk=0)
+METHOD = compose.method(grpo.grpo())
+ROWS = 16
+
+
+@functools.cache
+def batch():
+  """Columns and credits [16, 12] of 13 episodes, and parameters."""
+  columns = tiny.columns(tiny.episodes(4, 4)[:13], rows=ROWS)
+  rng = np.random.default_rng(1)
+  for name in ('old_logp', 'ref_logp'):
+    noise = rng.normal(0, 0.3, (ROWS, 12)).astype(np.float32)
+    columns[name] = np.where(columns['mask'], -2 + noise, 0).astype(np.float32)
+  params = jax.jit(MODEL.init)(jax.random.key(0))
+  return columns, jax.device_get(jax.jit(METHOD.credit)(columns)), params
+
+
+@functools.cache
+def whole_gradient():
+  """Loss and gradient of the batch in one piece: the slow twin."""
+  columns, credits, params = batch()
+
+  def loss(params):
+    made = FORWARD(params, columns, frozenset({'logp'}))
+    return METHOD.loss({**columns, **made}, credits, METHOD.weigh(columns))
+
+  (value, _), grads = jax.jit(jax.value_and_grad(loss, has_aux=True))(params)
+  return float(value), jax.device_get(grads)
+
+
+@functools.cache
+def model_steps(microbatch, mesh):
+  """Host copies of the state after one and two updates; the first's metrics.
+
+  Adam without memory of gradients: its first moment is the last gradient.
+  """
+  tx = optax.adam(1e-2, b1=0.0)
+  columns, credits, params = batch()
+  mesh = sharding.make_mesh(data=mesh[0], fsdp=mesh[1])
+  update = step.make_train_step(
+    FORWARD, METHOD, tx, microbatch=microbatch, mesh=mesh
+  )
+  now = fresh(jax.tree.map(jnp.copy, params), tx, mesh)
+  placed = sharding.shard_rows((columns, credits), mesh)
+  homes = [x.sharding for x in jax.tree.leaves(now)]
+  now, metrics = update(now, *placed)
+  first = jax.device_get(now)
+  now, _ = update(now, *placed)
+  for x, home in zip(jax.tree.leaves(now), homes, strict=True):
+    assert x.sharding.is_equivalent_to(home, x.ndim)
+  assert update._cache_size() == 1
+  return first, jax.device_get(now), jax.device_get(metrics)
+
+
+@pytest.mark.parametrize('microbatch, mesh', [(2, (1, 1)), *MESHES], ids=str)
+def test_pieces_and_meshes_take_the_gradient_of_the_whole(microbatch, mesh):
+  first, _, metrics = model_steps(microbatch, mesh)
+  value, grads = whole_gradient()
+  np.testing.assert_allclose(metrics['loss/total'], value, atol=1e-6)
+  norm = np.sqrt(sum(np.sum(g**2) for g in jax.tree.leaves(grads)))
+  np.testing.assert_allclose(metrics['train/grad_norm'], norm, rtol=1e-5)
+  close = lambda x, y: np.testing.assert_allclose(x, y, atol=1e-6)
+  jax.tree.map(close, first.opt_state[0].mu, grads)
+  assert norm > 0.1
+
+
+@pytest.mark.parametrize('microbatch, mesh', MESHES, ids=str)
+def test_pieces_and_meshes_take_the_same_steps(microbatch, mesh):
+  _, one, metrics = model_steps(2, (1, 1))
+  _, other, sharded = model_steps(microbatch, mesh)
+  close = lambda x, y: np.testing.assert_allclose(x, y, atol=1e-4)
+  jax.tree.map(close, other, one)
+  assert metrics.keys() == sharded.keys()
+  for name, value in metrics.items():
+    np.testing.assert_allclose(sharded[name], value, atol=1e-5, err_msg=name)
