@@ -33,7 +33,7 @@ def base() -> ml_collections.ConfigDict:
   return ml_collections.ConfigDict(
     {
       'seed': 0,
-      'steps': 60,
+      'steps': 40,
       'model': {
         'path': '',
         'size': '',
@@ -65,6 +65,7 @@ def base() -> ml_collections.ConfigDict:
         'epochs': 1,
         'per_batch': 2,
         'microbatch': 16,
+        'frozen': '',
         'max_nonfinite': 5,
       },
       'optimizer': {

@@ -13,7 +13,7 @@ _SECTIONS = (
     'methods',
     'One task, many methods',
     'python -m experiments.studies.methods',
-    'Held-out success of `experiments/quickstart.py` before and after 60 steps'
+    'Held-out success of `experiments/quickstart.py` before and after 40 steps'
     ' from the same warm starts, by changing `method=`: the mean over seeds 0,'
     ' 1, 2 and its 95 % t interval; each evaluation has 512 fresh tasks. The'
     ' seconds are those of a run that shares two cores with another.',
