@@ -2,9 +2,9 @@
 
 It keeps a pool of key-value caches, one slot a conversation. A request whose
 tokens continue what its session's slot holds is computed from there on; any
-other starts afresh. Prompts run in chunks and decoding runs until the last row
-stops, inside one compiled function for each batch size, so nothing is compiled
-for a length.
+other starts afresh, and what all of those begin with is computed once. Prompts
+run in chunks and decoding runs until the last row stops, inside one compiled
+function for each batch size, so nothing is compiled for a length.
 """
 
 import functools
@@ -27,33 +27,41 @@ class _Rows(NamedTuple):
   """The rows of one call: b sequences, S cache slots."""
 
   slot: Any  # int32 [b], which cache; out of range for a filler row
+  fresh: Any  # bool [b], whether it starts afresh, from the opening
   tokens: Any  # int32 [b, S], the ids to feed, from column 0
-  start: Any  # int32 [b], how many ids the cache already holds
+  start: Any  # int32 [b], how many ids the cache or the opening holds
   count: Any  # int32 [b], how many ids to feed; 0 for a filler row
   limit: Any  # int32 [b], the most to sample
   paths: Any  # int32 [b, n], folded into the seed to keys [b]
 
 
-def _prefill(model, params, cache, rows):
+def _prefill(model, params, cache, tokens, start, count):
   """Feeds each row's new ids in chunks; the last one's hidden [b, D]."""
   offsets = jnp.arange(_CHUNK)
 
   def feed(i, carry):
     cache, last = carry
     at = i * _CHUNK + offsets[None, :]
-    real = at < rows.count[:, None]
-    ids = jax.lax.dynamic_slice_in_dim(rows.tokens, i * _CHUNK, _CHUNK, 1)
-    positions = jnp.where(real, rows.start[:, None] + at, -1)
+    real = at < count[:, None]
+    ids = jax.lax.dynamic_slice_in_dim(tokens, i * _CHUNK, _CHUNK, 1)
+    positions = jnp.where(real, start[:, None] + at, -1)
     hidden, cache = model.extend(params, ids, positions, cache)
-    here = (rows.count[:, None] - 1) == at
+    here = (count[:, None] - 1) == at
     picked = jnp.sum(jnp.where(here[..., None], hidden, 0), axis=1)
     return cache, jnp.where(jnp.any(here, axis=1)[:, None], picked, last)
 
-  first = (rows.tokens[:, :_CHUNK],) * 2
+  first = (tokens[:, :_CHUNK],) * 2
   shape, _ = jax.eval_shape(model.extend, params, *first, cache)
   last = jnp.zeros((shape.shape[0], shape.shape[2]), shape.dtype)
-  chunks = (jnp.max(rows.count) + _CHUNK - 1) // _CHUNK
+  chunks = (jnp.max(count) + _CHUNK - 1) // _CHUNK
   return jax.lax.fori_loop(0, chunks, feed, (cache, last))
+
+
+def _open(model, params, tokens, count):
+  """The cache of one sequence [1, S] that others begin with."""
+  cache = model.cache(*tokens.shape)
+  start = jnp.zeros_like(count)
+  return _prefill(model, params, cache, tokens, start, count)[0]
 
 
 def _decode(model, params, cache, last, rows, choose, stop):
@@ -109,12 +117,19 @@ def _decode(model, params, cache, last, rows, choose, stop):
   return out['cache'], (out['ids'], out['logp'], out['count'], out['stopped'])
 
 
-def _continue(model, rule, stop, params, pool, rows, numbers):
+def _continue(model, rule, stop, params, pool, opening, rows, numbers):
   """One call: cached rows out of the pool, prefill, decode, and back in."""
+  fresh = rows.fresh[:, None, None, None]
   cache = jax.tree.map(
-    lambda c: c.at[rows.slot].get(mode='fill', fill_value=0), pool
+    lambda c, o: jnp.where(
+      fresh, o, c.at[rows.slot].get(mode='fill', fill_value=0)
+    ),
+    pool,
+    opening,
   )
-  cache, last = _prefill(model, params, cache, rows)
+  cache, last = _prefill(
+    model, params, cache, rows.tokens, rows.start, rows.count
+  )
 
   def choose(logits, keys):
     return sampler.choose(logits, keys, rule, *numbers)
@@ -139,6 +154,20 @@ def _shared(ids: Sequence[int], tokens: Sequence[int]) -> int:
   """How many leading tokens a slot holds; at least one stays to be fed."""
   n = min(len(ids), len(tokens) - 1)
   return n if list(tokens[:n]) == list(ids[:n]) else 0
+
+
+def _common(sequences: Sequence[Sequence[int]]) -> int:
+  """How many leading tokens all have in common, of each but its last.
+
+  0 where it saves nothing: for less than a chunk, or fewer than two sequences.
+  """
+  if len(sequences) < 2:
+    return 0
+  most = min(len(tokens) for tokens in sequences) - 1
+  heads = np.array([tokens[:most] for tokens in sequences])
+  differ = np.any(heads != heads[0], axis=0)
+  shared = int(np.argmax(differ)) if np.any(differ) else most
+  return shared if shared >= _CHUNK else 0
 
 
 class LocalEngine:
@@ -188,6 +217,8 @@ class LocalEngine:
       static_argnums=(0, 1),
       donate_argnums=3,
     )
+    self._open: Any = jax.jit(functools.partial(_open, model))
+    self._nothing = jax.device_put(model.cache(1, self._width), self._device)
     # Apart, so that a path of another length compiles nothing but this.
     self._fold = jax.jit(sampler.fold, static_argnums=0)
     self._score: Any = jax.jit(self._score_rows)
@@ -229,6 +260,7 @@ class LocalEngine:
     slots = self._assign(requests)
     size = self._size(len(requests))
     rows = self._rows(requests, slots, size)
+    opening = self._opening(requests, rows)
     rows = rows._replace(paths=self._fold(self._seed, rows.paths))
     for at in slots:
       self._slots[at].ids = []  # until the pass has succeeded
@@ -242,7 +274,7 @@ class LocalEngine:
       jnp.int32(sampling.top_k),
     )
     self._pool, result = self._run(
-      rule, sampling.stop, self._params, self._pool, rows, numbers
+      rule, sampling.stop, self._params, self._pool, opening, rows, numbers
     )
     ids, logp, counts, stopped = jax.device_get(result)
     samples = []
@@ -291,8 +323,14 @@ class LocalEngine:
 
   def _rows(self, requests, slots, size) -> _Rows:
     width = len(requests[0].path)
+    held = [
+      _shared(self._slots[slot].ids, request.tokens)
+      for request, slot in zip(requests, slots)
+    ]
+    common = _common([r.tokens for r, n in zip(requests, held) if not n])
     rows = _Rows(
       slot=np.full(size, self._count, np.int32),
+      fresh=np.zeros(size, bool),
       tokens=np.zeros((size, self._width), np.int32),
       start=np.zeros(size, np.int32),
       count=np.zeros(size, np.int32),
@@ -300,12 +338,23 @@ class LocalEngine:
       paths=np.zeros((size, width), np.int32),
     )
     for i, (request, slot) in enumerate(zip(requests, slots)):
-      held = _shared(self._slots[slot].ids, request.tokens)
-      new = request.tokens[held:]
-      rows.slot[i], rows.start[i], rows.count[i] = slot, held, len(new)
+      start = held[i] or common
+      new = request.tokens[start:]
+      rows.slot[i], rows.start[i], rows.count[i] = slot, start, len(new)
+      rows.fresh[i] = not held[i]
       rows.tokens[i, : len(new)] = new
       rows.limit[i], rows.paths[i] = request.max_tokens, request.path
     return rows
+
+  def _opening(self, requests, rows):
+    """The cache that fresh rows start from, with what they begin with."""
+    first = int(np.argmax(rows.fresh))
+    count = rows.start[first : first + 1] * rows.fresh[first]
+    if not count:
+      return self._nothing
+    tokens = np.zeros((1, self._width), np.int32)
+    tokens[0, : count[0]] = requests[first].tokens[: count[0]]
+    return self._open(self._params, tokens, count)
 
   def _score_rows(self, params, tokens, segments, temperature):
     positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
