@@ -24,6 +24,7 @@ def columns(
   *,
   temperature: jax.Array | float = 1.0,
   chunk: int | None = None,
+  where: jax.Array | None = None,
 ) -> dict[str, jax.Array]:
   """Columns of a batch, float32 [B, T].
 
@@ -39,27 +40,29 @@ def columns(
     temperature: a positive scalar.
     chunk: how many tokens to hold logits for at a time, forward and backward;
       None for all. It changes memory, not the result.
+    where: bool [B, T], the positions that are read; a column is 0 elsewhere,
+      and a chunk without any costs nothing. None for all.
 
   Raises:
     ValueError: an unknown column, a chunk below 1, or no value head.
   """
   _check(params, want, chunk)
-  rows, length = tokens.shape
   read = functools.partial(
     _read, model, params, jnp.asarray(temperature, jnp.float32), frozenset(want)
   )
-  states = hidden[:, :-1].reshape(-1, hidden.shape[-1])
-  targets = tokens[:, 1:].reshape(-1)
-  flat = (
-    read(states, targets)
-    if chunk is None
-    else _map(read, states, targets, chunk)
-  )
-  first = ((0, 0), (1, 0))
-  return {
-    name: jnp.pad(column.reshape(rows, length - 1), first)
-    for name, column in flat.items()
+  states, targets = hidden[:, :-1], tokens[:, 1:]
+  if chunk is None:
+    made = _whole(read, states, targets)
+  elif where is None:
+    made = _map(read, states, targets, jnp.ones(targets.shape, bool), chunk)
+  else:
+    made = _packed(read, states, targets, where[:, 1:], chunk)
+  made = {
+    name: jnp.pad(column, ((0, 0), (1, 0))) for name, column in made.items()
   }
+  if where is None:
+    return made
+  return {name: jnp.where(where, column, 0) for name, column in made.items()}
 
 
 def with_value_head(params: functional.Params, width: int) -> functional.Params:
@@ -124,20 +127,53 @@ def _log_total_backward(kept, cotangent):
 _log_total.defvjp(_log_total_forward, _log_total_backward)
 
 
-def _map(read, states, targets, chunk):
+def _whole(read, states, targets):
+  """read() of states [B, N, D] and targets [B, N] at once."""
+  flat = read(states.reshape(-1, states.shape[-1]), targets.reshape(-1))
+  return {name: x.reshape(targets.shape) for name, x in flat.items()}
+
+
+def _packed(read, states, targets, where, chunk):
+  """_map() with the tokens to read first in each row: in the fewest chunks."""
+  order = jnp.argsort(~where, axis=1, stable=True)
+  pick = functools.partial(jnp.take_along_axis, axis=1)
+  made = _map(
+    read,
+    pick(states, order[..., None]),
+    pick(targets, order),
+    pick(where, order),
+    chunk,
+  )
+  back = jnp.argsort(order, axis=1)
+  return {name: pick(column, back) for name, column in made.items()}
+
+
+def _map(read, states, targets, where, chunk):
   """read() in chunks, each computed again in the backward pass."""
-  total = len(targets)
-  count = -(-total // chunk)
-  tail = count * chunk - total
-  # A chunk takes every count-th token, so that it holds some of each device's
-  # rows and no chunk has to be gathered.
-  split = lambda x: x.reshape(chunk, count, *x.shape[1:]).swapaxes(0, 1)
-  states = split(jnp.pad(states, ((0, tail), (0, 0))))
-  targets = split(jnp.pad(targets, (0, tail)))
-  step = jax.checkpoint(lambda pair: read(*pair))
-  flat = jax.lax.map(step, (states, targets))
+  rows, length = targets.shape
+  count = -(-rows * length // chunk)
+  tail = count * chunk - rows * length
+
+  # A chunk takes a few positions of every row, so that it holds some of each
+  # device's rows and no chunk has to be gathered.
+  def split(x):
+    flat = x.swapaxes(0, 1).reshape(rows * length, *x.shape[2:])
+    flat = jnp.pad(flat, ((0, tail), *((0, 0),) * (flat.ndim - 1)))
+    return flat.reshape(count, chunk, *x.shape[2:])
+
+  def nothing(*pair):
+    shapes = jax.eval_shape(read, *pair)
+    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+
+  @jax.checkpoint
+  def step(part):
+    *pair, wanted = part
+    return jax.lax.cond(jnp.any(wanted), read, nothing, *pair)
+
+  flat = jax.lax.map(step, (split(states), split(targets), split(where)))
   return {
-    name: x.swapaxes(0, 1).reshape(-1)[:total] for name, x in flat.items()
+    name: x.reshape(-1)[: rows * length].reshape(length, rows).swapaxes(0, 1)
+    for name, x in flat.items()
   }
 
 

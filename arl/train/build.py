@@ -18,7 +18,7 @@ from arl.prompts import source
 from arl.rollout import chat as chat_lib
 from arl.rollout import local, strategies
 from arl.train import forward as forward_lib
-from arl.train import score, settings, sharding, state
+from arl.train import optimizers, score, settings, sharding, state
 from arl.train import step as step_lib
 
 _FILLED = frozenset(
@@ -222,7 +222,7 @@ def learner(
 ) -> Learner:
   """Builds the devices' side, starting from the loaded parameters."""
   mesh = sharding.make_mesh(**config.mesh)
-  tx = named(config.optimizer, 'arl.train')
+  tx, frozen = named(config.optimizer, 'arl.train'), config.updates.frozen
   params = jax.tree.map(jnp.copy, loaded.params)  # updates donate their own
   if made.needs & {'value', 'old_value'}:
     params = heads.with_value_head(params, loaded.sizes.width)
@@ -231,6 +231,9 @@ def learner(
     temperature=config.rollout.temperature,
     chunk=config.model.logit_chunk,
   )
+  if frozen:
+    tx = optimizers.except_for(tx, frozen)
+    forward = forward_lib.without(forward, frozen)
   on_mesh = {'microbatch': config.updates.microbatch, 'mesh': mesh}
   return Learner(
     mesh=mesh,

@@ -2,14 +2,17 @@
 
 from collections.abc import Callable
 
+import jax
+
 from arl import types
 from arl.models import functional, heads
+from arl.train import optimizers
 
 Forward = Callable[[functional.Params, types.Columns, frozenset], dict]
 
 
 def make(model: functional.Model, *, temperature: float, chunk: int) -> Forward:
-  """The forward pass as (params, columns, want) -> columns.
+  """The forward pass as (params, columns, want) -> columns, 0 off the mask.
 
   Args:
     model: the policy, or a model of its shape.
@@ -31,6 +34,28 @@ def make(model: functional.Model, *, temperature: float, chunk: int) -> Forward:
       want,
       temperature=temperature,
       chunk=chunk or None,
+      where=columns['mask'],
     )
 
   return forward
+
+
+def without(forward: Forward, frozen: str) -> Forward:
+  """The forward pass without gradient for some parameters.
+
+  Nothing is differentiated that only frozen parameters came before: with the
+  lower layers frozen, their backward pass costs nothing.
+
+  Args:
+    forward: what to wrap.
+    frozen: a pattern for `optimizers.matching`.
+  """
+
+  def stopped(params, columns, want):
+    fixed = optimizers.matching(params, frozen)
+    params = jax.tree.map(
+      lambda x, stop: jax.lax.stop_gradient(x) if stop else x, params, fixed
+    )
+    return forward(params, columns, want)
+
+  return stopped

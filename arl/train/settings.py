@@ -49,6 +49,7 @@ TRAIN = {
     'epochs': int,
     'per_batch': int,
     'microbatch': int,
+    'frozen': str,
     'max_nonfinite': int,
   },
   'optimizer': FREE,

@@ -87,6 +87,7 @@ def test_engine_and_trainer_agree(made, logp_of, temperature):
 def test_score_agrees(made, logp_of, temperature):
   episodes = rolled_out(made, temperature)
   batch = pack.pad(episodes, rows=ROWS, width=WIDTH, max_turns=TURNS)
+  batch = batch._replace(mask=batch.segments != 0)  # prompts as well
   logp = logp_of(batch, temperature)
   scores = made.score([e.tokens for e in episodes], temperature)
   for row, e, score in zip(logp, episodes, scores, strict=True):
