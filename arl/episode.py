@@ -29,12 +29,15 @@ class Task(NamedTuple):
     prompt: the first user message.
     data: what the environment needs to run and grade it; JSON-serializable.
     system: the system message, or '' for none.
+    example: another conversation, shown before the prompt as if it had been
+      held: its prompt, then actions and observations in turn, an action last.
   """
 
   id: str
   prompt: str
   data: Mapping[str, Any]
   system: str = ''
+  example: Sequence[str] = ()
 
 
 class Turn(NamedTuple):

@@ -1,8 +1,10 @@
 """Arithmetic with one calculator, for small pretrained chat models.
 
-The system message explains the calculator and shows one example, so that a
-model needs no warm start. The model writes `CALC(347 * 589)`, is told
-`Result: 204383`, and then writes the number.
+A system message and one example conversation show the calculator, so that a
+model needs no warm start: SmolLM2-135M makes the right call in about a quarter
+of its samples, and with the example inside the system message in none. The
+model writes `CALC(347 * 589)`, is told `Result: 204383`, and then writes the
+number.
 
 How a reply is read:
   1. With a well-formed `CALC(a op b)` in it, the first one is a call, whatever
@@ -26,16 +28,8 @@ import numpy as np
 from arl import episode
 from arl.envs import base
 
-SYSTEM = """\
-You answer questions about arithmetic with a calculator. To use it, write \
-CALC(a op b) and nothing else. You are then told the result. Then write only \
-the number.
-
-Example:
-Question: What is 12 + 30?
-You: CALC(12 + 30)
-Calculator: Result: 42
-You: 42"""
+SYSTEM = 'Use the calculator: CALC(a op b).'
+EXAMPLE = ('What is 12 + 30?', 'CALC(12 + 30)', 'Result: 42', '42')
 
 _CALL = re.compile(r'CALC\(\s*(-?[0-9]{1,12})\s*([+*-])\s*(-?[0-9]{1,12})\s*\)')
 _NUMBER = re.compile(
@@ -93,7 +87,7 @@ def _task(digits: int, split: str, index: int) -> episode.Task:
   )
   answer = _calculate(*expression.split())
   data = {'expression': expression, 'answer': answer}
-  return episode.Task(id, f'What is {expression}?', data, SYSTEM)
+  return episode.Task(id, f'What is {expression}?', data, SYSTEM, EXAMPLE)
 
 
 def _calculate(left: str, operator: str, right: str) -> str:

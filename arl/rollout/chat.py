@@ -81,6 +81,23 @@ def _between(tokenizer, role: str) -> tuple[str, str]:
   return middle, tail
 
 
+def _messages(task: episode.Task, role: str) -> list[tuple[str, str, str]]:
+  """What opens a task: (role, text, what it is) of each message."""
+  texts = task.example
+  if len(texts) % 2:
+    raise ValueError(
+      f'the example of task {task.id!r} has {len(texts)} texts; give a prompt,'
+      ' then actions and observations in turn, an action last.'
+    )
+  roles = ['assistant' if i % 2 else role for i in range(len(texts))]
+  roles[:1] = ['user'] * bool(texts)
+  return [
+    *([('system', task.system, 'the system message')] if task.system else []),
+    *((role, text, 'the example') for role, text in zip(roles, texts)),
+    ('user', task.prompt, 'the prompt'),
+  ]
+
+
 def chat(tokenizer: Any, *, observation_role: str = 'tool') -> Chat:
   """The chat of a tokenizer with a template and an end-of-turn token.
 
@@ -132,12 +149,10 @@ def chat(tokenizer: Any, *, observation_role: str = 'tool') -> Chat:
     return text
 
   def opening(task):
-    where = f'the prompt of task {task.id!r}'
-    messages = [{'role': 'user', 'content': clean(task.prompt, where)}]
-    if task.system:
-      where = f'the system message of task {task.id!r}'
-      system = {'role': 'system', 'content': clean(task.system, where)}
-      messages.insert(0, system)
+    messages = [
+      {'role': role, 'content': clean(text, f'{what} of task {task.id!r}')}
+      for role, text, what in _messages(task, observation_role)
+    ]
     return encode(_render(tokenizer, messages, prompt=True))
 
   def reply(text):

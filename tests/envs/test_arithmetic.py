@@ -67,7 +67,8 @@ def test_tasks_have_three_digits_and_the_example_has_not():
     assert task.data['answer'] == str(answer)
     assert task.prompt == f'What is {left} {operator} {right}?'
     assert task.system == arithmetic.SYSTEM
-    assert task.data['expression'] not in task.system
+    assert task.example == arithmetic.EXAMPLE
+    assert task.data['expression'] not in task.example[0]
 
 
 @pytest.mark.parametrize('digits', [1, 3])
