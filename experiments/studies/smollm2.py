@@ -62,8 +62,11 @@ def newcombe(
 def _rates(results: Mapping[str, Any]) -> list[dict[str, Any]]:
   """Lines on success before, after, and the gain."""
   lines = []
-  for how in ('sampled', 'greedy'):
-    for when, aim in (('before', '0.15 to 0.5'), ('after', '>= 0.65')):
+  for how, before, after in (
+    ('sampled', '0.15 to 0.5', '>= 0.65'),
+    ('greedy', '', ''),
+  ):
+    for when, aim in (('before', before), ('after', after)):
       rate = results[when][how]
       interval = [round(rate[f'success_{end}'], 4) for end in ('low', 'high')]
       lines.append(
