@@ -58,6 +58,10 @@ train() {
   fi
   say "python -m $module $* --workdir=$workdir"
   python -m "$module" "$@" --workdir="$workdir"
+  if [[ ! -e $workdir/results.json ]]; then  # Ctrl-C: saved, and left in peace
+    say "interrupted; to go on, run the same command again"
+    exit 130
+  fi
 }
 
 warm=$folder/sft run=$folder/grpo

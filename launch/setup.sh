@@ -79,7 +79,7 @@ install() {
   fi
   say "pip install -e .$2 (the first time it downloads about 400 MB)"
   "$1/bin/python" -m pip install --quiet --disable-pip-version-check \
-    -e "$root$2"
+    --no-compile -e "$root$2"  # compiling all of it takes longer than importing
   printf '%s\n' "$wanted" >"$stamp"
 }
 
