@@ -19,9 +19,10 @@ def suggest(name: str, known: Iterable[str]) -> str:
   """
   known = sorted(known)
   alike = [k for k in known if _function(k) == _function(name)]
-  close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-  if alike or close:
-    return f'; did you mean {(alike or close)[0]!r}?'
+  cutoff = 0.0 if alike else 0.5
+  close = difflib.get_close_matches(name, alike or known, n=1, cutoff=cutoff)
+  if close:
+    return f'; did you mean {close[0]!r}?'
   return f'; known: {", ".join(known)}'
 
 

@@ -1,0 +1,263 @@
+import jax
+import jax.numpy as jnp
+import ml_collections
+import pytest
+import tiny
+
+from arl import types
+from arl.models import tokenizers
+from arl.train import build
+
+
+def changed(**blocks):
+  return tiny.config('some/folder', **blocks)
+
+
+def refusal(config, kind=ValueError):
+  with pytest.raises(kind) as error:
+    build.check(config)
+  return str(error.value)
+
+
+def test_a_config_that_works():
+  made = build.check(changed())
+  assert made.needs == {'old_logp'}
+
+
+@pytest.mark.parametrize(
+  'rollout, words',
+  [
+    ({'top_p': 0.9}, 'temperature=1.0, top_p=0.9, top_k=0'),
+    ({'top_k': 40}, 'temperature=1.0, top_p=1.0, top_k=40'),
+    ({'temperature': 0.0}, 'temperature=0.0, top_p=1.0, top_k=0'),
+  ],
+)
+def test_sampling_that_the_trainer_cannot_reproduce(rollout, words):
+  assert refusal(changed(rollout=rollout)) == (
+    f'rollout: {words}: training needs temperature > 0, top_p = 1 and top_k ='
+    ' 0, since a truncated distribution is not the one that the trainer'
+    ' differentiates; truncate in launch/evaluate.py instead.'
+  )
+
+
+def test_a_mesh_of_more_devices_than_there_are():
+  assert refusal(changed(mesh={'data': 3, 'fsdp': 4})) == (
+    'mesh: data=3 x fsdp=4 needs 12 devices, but there are 8 (cpu); change'
+    ' config.mesh.'
+  )
+
+
+def test_a_microbatch_that_does_not_divide_over_the_mesh():
+  assert refusal(changed(mesh={'data': 8})) == (
+    'mesh: a microbatch of 4 rows does not divide over 8 devices; make'
+    ' config.updates.microbatch a multiple of 8.'
+  )
+
+
+def test_more_updates_than_groups():
+  assert refusal(changed(updates={'per_batch': 5})) == (
+    'config.updates.per_batch is 5, but a batch has only 4 groups to share out;'
+    ' set it to at most prompts.batch.'
+  )
+
+
+@pytest.mark.parametrize(
+  'name',
+  [
+    'steps',
+    'engine.slots',
+    'rollout.max_turns',
+    'prompts.samples',
+    'updates.epochs',
+    'updates.max_nonfinite',
+    'eval.every',
+    'eval.tasks',
+    'checkpoint.every',
+    'checkpoint.keep',
+  ],
+)
+def test_a_count_of_nothing(name):
+  config = changed()
+  block, _, key = name.rpartition('.')
+  (config[block] if block else config)[key] = 0
+  assert refusal(config) == f'config.{name} is 0; it must be at least 1.'
+
+
+@pytest.mark.parametrize('share', [-0.1, 1.0])
+def test_a_share_of_failures_that_means_nothing(share):
+  assert refusal(changed(rollout={'max_failed': share})) == (
+    f'config.rollout.max_failed is {share}; it is the share of episodes without'
+    ' a grade that is put up with, from 0 to below 1.'
+  )
+
+
+@pytest.mark.parametrize(
+  'blocks, wrong, right',
+  [
+    ({'method': {'name': 'grpo.dappo'}}, 'grpo.dappo', 'grpo.dapo'),
+    (
+      {'optimizer': {'name': 'optimizers.adam'}},
+      'optimizers.adam',
+      'optimizers.adamw',
+    ),
+    ({'prompts': {'select': 'select.vary'}}, 'select.vary', 'select.varied'),
+    (
+      {'rollout': {'strategy': 'strategies.multiturn'}},
+      'strategies.multiturn',
+      'strategies.multi_turn',
+    ),
+  ],
+)
+def test_a_name_of_nothing_and_the_nearest(blocks, wrong, right):
+  said = refusal(changed(**blocks))
+  assert said.startswith(f'{wrong!r} names no function: ')
+  assert said.endswith(f'; did you mean {right!r}?')
+
+
+def test_an_environment_of_no_name(model_folder):
+  config = tiny.config(model_folder, env={'name': 'tool.make'})
+  with pytest.raises(ValueError, match="did you mean 'tools.make'"):
+    build.world(config)
+
+
+@pytest.mark.parametrize(
+  'blocks',
+  [
+    {'method': {'name': 'grpo.dapo', 'hi': 0.3}},
+    {'optimizer': {'name': 'optimizers.adamw', 'hi': 0.3}},
+  ],
+)
+def test_a_wrong_hyperparameter_is_pythons_own_error(blocks):
+  assert "unexpected keyword argument 'hi'" in refusal(
+    changed(**blocks), TypeError
+  )
+
+
+# Methods for the next tests, by their dotted names.
+
+
+def teacher_reader():
+  return types.Method(
+    dict, dict, lambda *_: (0, {}), frozenset({'teacher_logp'}), frozenset()
+  )
+
+
+def group_reader():
+  return types.Method(
+    dict, dict, lambda *_: (0, {}), frozenset(), frozenset({'group'})
+  )
+
+
+def test_a_method_that_needs_what_nothing_fills():
+  assert refusal(changed(method={'name': 'test_build.teacher_reader'})) == (
+    "test_build.teacher_reader needs column 'teacher_logp', which nothing fills"
+    ' in this loop; it fills entropy, logp, old_logp, old_value, ref_logp,'
+    ' value.'
+  )
+
+
+def test_a_method_whose_groups_a_microbatch_would_cut():
+  assert refusal(changed(method={'name': 'test_build.group_reader'})) == (
+    "test_build.group_reader reads ['group'] in its loss, which a microbatch"
+    ' may cut; compute it in the credit of a term.'
+  )
+
+
+def test_terms_and_objectives_become_methods():
+  for name in ('terms.imitation', 'grpo.grpo'):
+    block = ml_collections.ConfigDict({'name': name})
+    assert isinstance(build.method(block), types.Method)
+
+
+@pytest.mark.parametrize(
+  'batch, samples, per_batch, microbatch, rows',
+  [(4, 4, 2, 4, 8), (5, 2, 2, 4, 8), (3, 3, 1, 4, 12), (1, 1, 1, 8, 8)],
+)
+def test_rows_hold_the_fullest_update(
+  batch, samples, per_batch, microbatch, rows
+):
+  config = changed(
+    prompts={'batch': batch, 'samples': samples},
+    updates={'per_batch': per_batch, 'microbatch': microbatch},
+  )
+  assert build.rows_of(config) == rows
+
+
+# --- Models and tokenizers ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+  'model', [{'path': 'a', 'size': 'tiny'}, {'path': '', 'size': ''}]
+)
+def test_a_folder_or_a_size(model):
+  with pytest.raises(ValueError) as error:
+    build.load_model(changed(model=model).model, seed=0)
+  assert str(error.value) == (
+    f'model: path={model["path"]!r} and size={model["size"]!r}; give the folder'
+    ' of a model, or the size of a fresh one, and leave the other empty.'
+  )
+
+
+def test_a_fresh_model_has_a_known_size():
+  for size, words in (
+    ('tinny', "'sizes.tinny' names no function: .*did you mean 'sizes.tiny'"),
+    (
+      'qwen3_8b',
+      "config.model.size is 'qwen3_8b', a published model with a vocabulary of"
+      ' its own; give its folder as config.model.path.',
+    ),
+  ):
+    with pytest.raises(ValueError, match=words):
+      build.load_model(changed(model={'path': '', 'size': size}).model, seed=0)
+
+
+def test_a_fresh_model_follows_the_seed():
+  block = changed(model={'path': '', 'size': 'tiny'}).model
+  (first, tokenizer), (again, _), (other, _) = (
+    build.load_model(block, seed) for seed in (0, 0, 1)
+  )
+  assert first.model.vocab == len(tokenizer) == 102
+  same = lambda x, y: bool(jnp.all(x == y))
+  assert all(jax.tree.leaves(jax.tree.map(same, first.params, again.params)))
+  assert not same(*(x.params['embed']['embedding'] for x in (first, other)))
+
+
+def test_a_tokenizer_of_a_larger_model(tmp_path):
+  folder = tiny.write_model(tmp_path / 'model')
+  tokenizers.save(tokenizers.characters(), folder)
+  with pytest.raises(ValueError) as error:
+    build.load_model(changed(model={'path': str(folder)}).model, seed=0)
+  assert str(error.value) == (
+    "the tokenizer has ids up to 101, 102 with 0, but the model's vocabulary"
+    ' is 8; load the tokenizer of this model.'
+  )
+
+
+def test_a_context_beyond_the_models(model_folder):
+  config = tiny.config(model_folder, rollout={'context': 33})
+  with pytest.raises(ValueError) as error:
+    build.world(config)
+  assert str(error.value) == (
+    'engine: a context of 33 tokens exceeds the 32 that the model was made for;'
+    ' set rollout.context to at most that.'
+  )
+
+
+def test_a_batch_larger_than_the_tasks(model_folder):
+  config = tiny.config(model_folder, prompts={'size': 3})
+  with pytest.raises(ValueError) as error:
+    build.task_stream(config, tiny.letters())
+  assert str(error.value) == (
+    'prompts: a batch of 4 tasks from 3; set prompts.batch to 1 to 3, or raise'
+    ' prompts.size.'
+  )
+
+
+def test_only_a_method_with_a_critic_gets_a_value_head(model_folder):
+  for name, has in (('ppo.ppo', True), ('grpo.dapo', False)):
+    config = tiny.config(model_folder, method={'name': name})
+    loaded, _ = build.load_model(config.model, 0)
+    made = build.learner(config, build.check(config), loaded)
+    assert ('value_head' in made.state.params) == has
+    assert (made.ref_params is not None) == has
+    assert made.rows == 8
