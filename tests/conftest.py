@@ -6,6 +6,7 @@ os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 os.environ['XLA_FLAGS'] = (
   os.environ.get('XLA_FLAGS', '')
   + ' --xla_force_host_platform_device_count=8'
+  + ' --xla_backend_optimization_level=0'  # most of the time is compilation
 )
 
 import jax

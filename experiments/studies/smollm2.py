@@ -5,7 +5,7 @@
 
 Trains experiments/smollm2_tools.py in this process, so that its memory and CPU
 time are those of the run. Prints a JSON object a line and rewrites
-experiments/results/smollm2.json and smollm2_curves.png.
+experiments/results/smollm2.json, .md and .png.
 """
 
 import json
@@ -23,7 +23,7 @@ from absl import app, flags, logging
 from arl.report import curves
 from arl.train import loop, metrics
 from experiments import smollm2_tools
-from experiments.studies import runs
+from experiments.studies import runs, summary
 
 _QUICK = flags.DEFINE_bool('quick', False, 'A smoke run: the same lines, fast.')
 _MODEL = flags.DEFINE_string(
@@ -130,7 +130,15 @@ def main(argv: list[str]) -> None:
   made = {'lines': lines, 'train_reward': reward, 'run': results}
   text = json.dumps(made, indent=2) + '\n'
   (runs.RESULTS / 'smollm2.json').write_text(text, encoding='utf-8')
-  curves.curves(rows, runs.RESULTS / 'smollm2_curves.png')
+  curves.curves(rows, runs.RESULTS / 'smollm2.png')
+  body = [
+    [each['name'], runs.percent(each['value'], each['interval']), each['unit']]
+    for each in lines
+  ]
+  runs.write_table(
+    runs.RESULTS / 'smollm2.md', ('number', 'value (95 %)', 'unit'), body
+  )
+  summary.write()
 
 
 if __name__ == '__main__':
