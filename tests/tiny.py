@@ -10,14 +10,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import ml_collections
 import numpy as np
 import tokenizers as tokenizers_lib
 
 from arl import episode, types
 from arl.envs import base
+from arl.methods import compose
 from arl.models import hf, sizes, tokenizers, transformer
 from arl.rollout import pack
+from arl.train import build, sharding
 from experiments import common
 
 ALPHABET = 'abcd?.'
@@ -145,3 +148,27 @@ def config(
     else:
       made[name] = value
   return made
+
+
+def _uniform(params, ref_params, columns):
+  """Scores of a policy that takes every token for equally likely."""
+  del params, ref_params
+  zeros = jnp.zeros_like(columns['rollout_logp'])
+  return {'old_logp': zeros - 2, 'old_entropy': zeros + 1}
+
+
+def learner(
+  objective: compose.Objective | compose.Term, *, rows: int
+) -> build.Learner:
+  """The devices' side of a run without a model: it scores and credits."""
+  method = compose.method(objective)
+  return build.Learner(
+    mesh=sharding.make_mesh(data=2, fsdp=1),
+    method=method,
+    state=None,
+    ref_params=None,
+    score=_uniform,
+    credit=jax.jit(method.credit),
+    step=None,
+    rows=rows,
+  )

@@ -56,11 +56,22 @@ def evaluate(
   temperature: float,
   path: tuple[int, ...],
 ) -> dict[str, dict[str, float]]:
-  """The summary of each variant on the tasks; nothing is trained on them."""
-  return {
-    name: summary.success(run(world, tasks, sampling, path))
-    for name, sampling in variants(temperature).items()
-  }
+  """The summary of each variant on the tasks; nothing is trained on them.
+
+  Raises:
+    RuntimeError: none of the episodes has a grade.
+  """
+  results = {}
+  for name, sampling in variants(temperature).items():
+    episodes = run(world, tasks, sampling, path)
+    results[name] = summary.success(episodes)
+    if not results[name]['graded']:
+      raise RuntimeError(
+        f'evaluation: none of the {len(episodes)} episodes has a grade; the'
+        f' first, of task {episodes[0].task.id!r}: {episodes[0].status}:'
+        f' {episodes[0].error}'
+      )
+  return results
 
 
 def flat(results: dict[str, dict[str, float]]) -> dict[str, float]:

@@ -103,8 +103,9 @@ def check_finite(
   skipped = int(now.skipped)
   if skipped >= most:
     raise FloatingPointError(
-      f'step {step}: the last {skipped} updates had a non-finite loss or'
-      f' gradient and were skipped (loss {row.get("loss/total")}, gradient norm'
+      f'step {step}: the last {skipped} updates had a non-finite loss, gradient'
+      ' or change of the parameters and were skipped (loss'
+      f' {row.get("loss/total")}, gradient norm'
       f' {row.get("train/grad_norm")}); parameters are as before them. Look at'
       ' metrics.jsonl; lower the learning rate or the clip bounds.'
     )
@@ -191,7 +192,7 @@ def write(
     'device': jax.devices()[0].device_kind,
     'compiles': compiled,
   }
-  text = json.dumps(results, indent=2) + '\n'
+  text = json.dumps(results, indent=2, allow_nan=False) + '\n'
   (folder / 'results.json').write_text(text, encoding='utf-8')
   curves.curves(metrics.read(folder), folder / 'curves.png')
   html = page.page(

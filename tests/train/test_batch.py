@@ -6,34 +6,15 @@ import tiny
 
 from arl import episode
 from arl.methods import compose, grpo, reinforce
-from arl.train import batch, build, sharding
+from arl.train import batch
 
 ROWS, WIDTH = 4, 12
 
 
-def fake_score(params, ref_params, columns):
-  del params, ref_params
-  zeros = jnp.zeros_like(columns['rollout_logp'])
-  return {'old_logp': zeros - 2, 'old_entropy': zeros + 1}
-
-
-def learner(objective):
-  """The devices' side without a model."""
-  method = compose.method(objective)
-  return build.Learner(
-    mesh=sharding.make_mesh(data=2, fsdp=1),
-    method=method,
-    state=None,
-    ref_params=None,
-    score=fake_score,
-    credit=jax.jit(method.credit),
-    step=None,
-    rows=ROWS,
-  )
-
-
 def make(objective, parts):
-  return batch.make(learner(objective), None, parts, width=WIDTH, max_turns=2)
+  return batch.make(
+    tiny.learner(objective, rows=ROWS), None, parts, width=WIDTH, max_turns=2
+  )
 
 
 def failed(member, error='it broke'):

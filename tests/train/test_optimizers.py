@@ -1,0 +1,92 @@
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from arl.train import optimizers
+
+PLAIN = {
+  'lr': 0.1,
+  'warmup': 0,
+  'decay': 0,
+  'b1': 0.0,
+  'b2': 0.0,
+  'weight_decay': 0.0,
+  'max_norm': 1e9,
+}
+
+
+def adamw(**changes):
+  return optimizers.adamw(**{**PLAIN, **changes})
+
+
+def path(tx, gradients, start=(0.0,)):
+  """The parameters after each update."""
+
+  @jax.jit
+  def update(params, opt_state, gradient):
+    with jax.numpy_dtype_promotion('standard'):
+      changes, opt_state = tx.update(gradient, opt_state, params)
+    return optax.apply_updates(params, changes), opt_state
+
+  params, seen = jnp.array(start), []
+  opt_state = tx.init(params)
+  for gradient in gradients:
+    params, opt_state = update(params, opt_state, jnp.array(gradient))
+    seen.append(np.asarray(params))
+  return np.array(seen)
+
+
+close = functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6)
+
+
+def rates(tx, count):
+  """The learning rate of each update: without moments a step is the sign."""
+  return -np.diff(path(tx, [[1.0]] * count)[:, 0], prepend=0)
+
+
+def test_the_rate_climbs_to_its_peak_and_stays():
+  close(rates(adamw(warmup=4), 7), [0, 0.025, 0.05, 0.075, 0.1, 0.1, 0.1])
+  close(rates(adamw(), 3), [0.1, 0.1, 0.1])
+
+
+def test_the_rate_decays_along_a_cosine():
+  # 2 updates up, 4 down: cos of 0, 45, 90, 135 and 180 degrees.
+  cosine = 0.05 * (1 + np.cos(np.pi * np.arange(5) / 4))
+  close(rates(adamw(warmup=2, decay=6), 8), [0, 0.05, *cosine, 0])
+
+
+def test_the_whole_gradient_is_scaled_to_the_norm():
+  # Adam hides a scale, except where a moment remembers a smaller gradient.
+  gradients = [[0.3, 0.4], [3.0, 4.0]]
+  free = path(adamw(b1=0.5, b2=0.5), gradients, [0.0, 0.0])
+  bound = path(adamw(b1=0.5, b2=0.5, max_norm=0.5), gradients, [0.0, 0.0])
+  same = path(adamw(b1=0.5, b2=0.5), [[0.3, 0.4], [0.3, 0.4]], [0.0, 0.0])
+  close(bound, same)
+  assert np.abs(free[1] - bound[1]).min() > 1e-3
+
+
+def test_decay_of_weights_is_decoupled():
+  close(path(adamw(weight_decay=0.5), [[0.0]] * 2, [2.0]), [[1.9], [1.805]])
+
+
+def test_two_steps_by_hand():
+  # Corrected moments of a steady gradient are the gradient: a step is the rate.
+  close(path(adamw(b1=0.5, b2=0.5), [[2.0]] * 2), [[-0.1], [-0.2]])
+  # After 2 and -1 the first moment is 0.5 * 1 + 0.5 * -1.
+  close(path(adamw(b1=0.5, b2=0.5), [[2.0], [-1.0]]), [[-0.1], [-0.1]])
+
+
+def test_a_decay_that_ends_before_the_warm_up_is_refused():
+  with pytest.raises(ValueError):
+    adamw(warmup=10, decay=5)
+
+
+@pytest.mark.parametrize('missing', PLAIN)
+def test_nothing_has_a_default(missing):
+  keywords = {k: v for k, v in PLAIN.items() if k != missing}
+  with pytest.raises(TypeError, match=missing):
+    optimizers.adamw(**keywords)
