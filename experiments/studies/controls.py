@@ -96,7 +96,7 @@ def main(argv: list[str]) -> None:
   )
   curves.compare(
     {name: [runs.rows(run) for run in row] for name, row in table.items()},
-    'eval/sampled',
+    'train/success',
     runs.RESULTS / 'controls.png',
   )
   summary.write()

@@ -96,7 +96,7 @@ def main(argv: list[str]) -> None:
   )
   curves.compare(
     {method: [runs.rows(run) for run in row] for method, row in table.items()},
-    'eval/sampled',
+    'train/success',
     runs.RESULTS / 'methods.png',
   )
   summary.write()

@@ -104,10 +104,11 @@ def write_table(
 
 
 def percent(value: float, interval: Sequence[float] | None) -> str:
-  """A rate with its interval, for tables."""
+  """A rate with its interval, for tables; one that leaves 0 to 1 is cut."""
   if interval is None:
     return f'{value:.3f}'
-  return f'{value:.3f} ({interval[0]:.3f} to {interval[1]:.3f})'
+  low, high = max(interval[0], 0), min(interval[1], 1)
+  return f'{value:.3f} ({low:.3f} to {high:.3f})'
 
 
 def over_seeds(

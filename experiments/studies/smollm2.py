@@ -97,6 +97,12 @@ def _line(name, value, unit, aim, interval=None):
   return runs.line(f'smollm2/{name}', value, unit, aim, (_SEED,), interval)
 
 
+def _shown(line: Mapping[str, Any]) -> str:
+  if line['interval'] is None:
+    return f'{line["value"]:.3g}'
+  return runs.percent(line['value'], line['interval'])
+
+
 def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
@@ -132,7 +138,7 @@ def main(argv: list[str]) -> None:
   (runs.RESULTS / 'smollm2.json').write_text(text, encoding='utf-8')
   curves.curves(rows, runs.RESULTS / 'smollm2.png')
   body = [
-    [each['name'], runs.percent(each['value'], each['interval']), each['unit']]
+    [each['name'].removeprefix('smollm2/'), _shown(each), each['unit']]
     for each in lines
   ]
   runs.write_table(
