@@ -7,7 +7,7 @@ it; the tokenizer spells little, so that samples end.
 import functools
 import pathlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -56,11 +56,11 @@ def write_model(folder: pathlib.Path, seed: int = 0) -> pathlib.Path:
   return folder
 
 
-def letters(*, broken: str = '.') -> base.Env:
+def letters(*, broken: str = '') -> base.Env:
   """Two turns; each earns a half if an 'a' was said.
 
   Args:
-    broken: an action that begins with it breaks the environment.
+    broken: an action that begins with it breaks the environment; '' for none.
   """
   return base.Env(
     task=_task,
@@ -134,7 +134,7 @@ def config(
   made.steps = 4
   made.model.path = str(folder)
   made.method = {'name': 'grpo.dapo'}
-  made.env = {'name': 'tiny.letters', 'broken': ''}
+  made.env = {'name': 'tiny.letters'}
   made.engine.slots = 16
   made.rollout.update(max_turns=2, turn_tokens=6, context=24)
   made.prompts.update(size=12, batch=4, samples=4, select='select.everything')
@@ -165,10 +165,10 @@ def learner(
   return build.Learner(
     mesh=sharding.make_mesh(data=2, fsdp=1),
     method=method,
-    state=None,
+    state=cast(Any, None),
     ref_params=None,
     score=_uniform,
     credit=jax.jit(method.credit),
-    step=None,
+    step=cast(Any, None),
     rows=rows,
   )
