@@ -82,7 +82,9 @@ def test_tasks_refuse_bad_arguments(played):
 
 
 @pytest.mark.parametrize(
-  'env', [env for env, _ in ENVS.values()] + [SLIPPERY], ids=str
+  'env',
+  [env for env, _ in ENVS.values()] + [SLIPPERY],
+  ids=[*ENVS, 'gridworld, slippery'],
 )
 def test_step_is_pure_and_a_state_is_a_snapshot(env):
   rng = np.random.default_rng(0)
