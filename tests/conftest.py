@@ -11,6 +11,7 @@ os.environ['XLA_FLAGS'] = (
 
 import jax
 import pytest
+from jax.experimental.compilation_cache import compilation_cache
 
 jax.config.update('jax_numpy_rank_promotion', 'raise')
 jax.config.update('jax_numpy_dtype_promotion', 'strict')
@@ -36,3 +37,21 @@ def x64():
   """Runs a test in float64."""
   with jax.enable_x64(True):
     yield
+
+
+@pytest.fixture(scope='session')
+def compiled_once(tmp_path_factory):
+  """Runs of one shape in one session compile once; gives the folder."""
+  folder = tmp_path_factory.mktemp('compiled')
+  settings = {
+    'jax_compilation_cache_dir': str(folder),
+    'jax_persistent_cache_min_compile_time_secs': 0.0,
+    'jax_persistent_cache_min_entry_size_bytes': -1,
+  }
+  before = {name: getattr(jax.config, name) for name in settings}
+  for name, value in settings.items():
+    jax.config.update(name, value)
+  yield folder
+  for name, value in before.items():
+    jax.config.update(name, value)
+  compilation_cache.reset_cache()
