@@ -14,6 +14,7 @@ which has to be complete. To run only some tests, switch that off:
   launch/test.sh --no-cov tests/kernels
 
   --slow     also run the tests that take minutes or need a pretrained model
+  -n 0       in one process, as a debugger needs; otherwise up to four
 
 ARL_PYTHON      the Python to use (default: the first >= 3.11 on PATH)
 ARL_VENV        folder of the virtual environment (default: .venv-test)
@@ -42,5 +43,6 @@ run ruff check .
 run ruff format --check .
 run mypy arl
 say "pytest"
-exec python -m pytest --cov=arl/kernels --cov=arl/methods \
+exec python -m pytest -n auto --maxprocesses=4 --dist=loadfile \
+  --cov=arl/kernels --cov=arl/methods \
   --cov-report=term-missing:skip-covered --cov-fail-under=100 "$@"
