@@ -13,11 +13,18 @@ Rate = dict[str, float]  # success, success_low, success_high
 def rate(values: Sequence[float]) -> Rate:
   """A mean over tasks and its 95 % bootstrap interval.
 
+  Where every task succeeds always, or none ever, resampling would give an
+  interval without width; it is then the Wilson interval of one try a task.
+
   Args:
-    values: one number a task, at least one.
+    values: one number in [0, 1] a task, at least one.
   """
-  low, high = intervals.bootstrap_mean(values, seed=0)
-  mean = sum(values) / len(values)
+  n, mean = len(values), sum(values) / len(values)
+  low, high = (
+    intervals.wilson(round(mean) * n, n)
+    if mean in (0, 1)
+    else intervals.bootstrap_mean(values, seed=0)
+  )
   return {'success': mean, 'success_low': low, 'success_high': high}
 
 

@@ -59,6 +59,16 @@ def test_samples_that_agree_do_not_narrow_the_interval():
   assert wide['success_low'] < 0.4 and wide['success_high'] > 0.6
 
 
+@pytest.mark.parametrize('reward', [0, 1])
+def test_tasks_that_all_agree_still_leave_doubt(reward):
+  episodes = [e for i in range(10) for e in several(str(i), [reward] * 3)]
+  got = tasks.measure(episodes)
+  assert got['success'] == reward
+  # Wilson at 0 or 10 of 10: z^2 / (10 + z^2) = 0.2775 from the end.
+  other_end = got['success_high' if reward == 0 else 'success_low']
+  assert abs(other_end - reward) == pytest.approx(0.27753, abs=1e-5)
+
+
 def test_k_stops_at_the_fewest_graded_samples():
   episodes = several('a', [1, 0, 1, 0]) + several('b', [1] * 4)
   episodes[0] = episodes[0]._replace(status='reward_error')
