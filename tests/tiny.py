@@ -48,10 +48,13 @@ def size(vocab: int = 8) -> sizes.Sizes:
   )
 
 
-def write_model(folder: pathlib.Path, seed: int = 0) -> pathlib.Path:
+def write_model(
+  folder: pathlib.Path, seed: int = 0, shape: sizes.Sizes | None = None
+) -> pathlib.Path:
   """A fresh policy and its tokenizer as a model folder."""
-  model = transformer.make(size())
-  hf.save(folder, jax.device_get(model.init(jax.random.key(seed))), size())
+  shape = shape or size()
+  params = transformer.make(shape).init(jax.random.key(seed))
+  hf.save(folder, jax.device_get(params), shape)
   tokenizers.save(tokenizer(), folder)
   return folder
 

@@ -68,7 +68,9 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
     world.engine.set_params(export.policy_params(now.params), version)
 
   # --- Resume, or look at the policy before training --------------------------
-  found = saved.resume(now, functools.partial(settings.check_resumes, config))
+  origin = checkpoint.fingerprint(world.loaded.params)
+  agree = functools.partial(settings.check_resumes, config, origin)
+  found = saved.resume(now, agree)
   if found:
     meta, now = found
     start = meta['step']
@@ -76,7 +78,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
     print(f'resumed {folder} after step {start}')
   else:
     start = 0
-    meta = outcome.begin(config)
+    meta = outcome.begin(config, origin)
     meta['before'] = evaluation.evaluate(
       world, final, temperature, (evaluation.FINAL,)
     )

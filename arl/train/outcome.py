@@ -24,10 +24,11 @@ _SHOWN = 4  # tasks whose transcripts are kept
 _PACKAGES = ('arl', 'jax', 'jaxlib', 'flax', 'optax', 'transformers', 'numpy')
 
 
-def begin(config: ml_collections.ConfigDict) -> dict[str, Any]:
-  """The facts of a run that has not started."""
+def begin(config: ml_collections.ConfigDict, model: str) -> dict[str, Any]:
+  """The facts of a run that has not started; `model` is a fingerprint."""
   return {
     'config': settings.to_json(config),
+    'model': model,
     'wall': 0.0,
     'best': {'step': 0, 'success': -1.0},
     'versions': versions(),

@@ -10,7 +10,6 @@ from arl import types
 from arl.kernels import divergences
 from arl.train import forward as forward_lib
 from arl.train import sharding
-from arl.train import step as step_lib
 
 
 def make_score(
@@ -23,7 +22,8 @@ def make_score(
   """The scoring pass as a jitted (params, ref_params, columns) -> columns.
 
   It gives `old_logp` and `old_entropy` always, for the metrics at least, and
-  `old_value` and `ref_logp` where the method needs them.
+  `old_value` and `ref_logp` where the method needs them. Microbatches without a
+  token on the mask are not computed, and 0.
 
   Args:
     forward: makes a model's columns.
@@ -52,12 +52,16 @@ def make_score(
     def put(i, out):
       return jax.tree.map(lambda all_, x: all_.at[i].set(x), out, at(i))
 
-    count = columns['mask'].shape[0] // microbatch
+    def put_if_live(i, out):
+      return jax.lax.cond(live[i], put, lambda _, out: out, i, out)
+
+    # The updates of a batch lie under each other, each with its own padding.
+    live = jnp.any(parts['mask'], axis=(1, 2))
     zeros = jax.tree.map(
-      lambda x: jnp.zeros((count, *x.shape), x.dtype), jax.eval_shape(at, 0)
+      lambda x: jnp.zeros((live.size, *x.shape), x.dtype),
+      jax.eval_shape(at, 0),
     )
-    live = step_lib.live_microbatches(columns['mask'], microbatch)
-    out = jax.lax.fori_loop(0, live, put, zeros)
+    out = jax.lax.fori_loop(0, live.size, put_if_live, zeros)
     rows = columns['mask'].shape
     return jax.tree.map(lambda x: x.reshape(rows), out)
 

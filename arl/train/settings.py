@@ -103,7 +103,7 @@ def digest(config: ml_collections.ConfigDict) -> str:
 
 
 def check_resumes(
-  config: ml_collections.ConfigDict, meta: Mapping[str, Any]
+  config: ml_collections.ConfigDict, model: str, meta: Mapping[str, Any]
 ) -> None:
   """Refuses to resume under settings that would make another run of it.
 
@@ -112,8 +112,9 @@ def check_resumes(
 
   Args:
     config: of now.
-    meta: the facts of the checkpoint: its `config`, as `to_json` wrote it, and
-      its `step`.
+    model: the fingerprint of the parameters that it starts from.
+    meta: the facts of the checkpoint: its `config`, as `to_json` wrote it, its
+      `step`, and the fingerprint of its `model`.
 
   Raises:
     ValueError: naming the settings that differ.
@@ -130,6 +131,12 @@ def check_resumes(
     raise ValueError(
       'the workdir holds a run with other settings'
       f' ({"; ".join(differ)}); choose another workdir, or the settings it has.'
+    )
+  if meta['model'] != model:
+    raise ValueError(
+      f'the workdir holds a run that started from other weights'
+      f' ({meta["model"]} -> {model}); put the model it started from back into'
+      ' config.model.path, or choose another workdir.'
     )
   if meta['step'] > config.steps:
     raise ValueError(

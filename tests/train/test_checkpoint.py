@@ -56,6 +56,22 @@ def test_the_newest_comes_back(tmp_path):
   equal(found, tree(2))
 
 
+def test_a_fingerprint_sees_every_bit_and_its_place():
+  params = {'a': jnp.arange(6.0).reshape(2, 3), 'b': jnp.ones(4, jnp.bfloat16)}
+  first = checkpoint.fingerprint(params)
+  assert len(first) == 12 and checkpoint.fingerprint(params) == first
+  others = [
+    {**params, 'a': params['a'].at[1, 2].add(1e-6)},
+    {**params, 'a': params['a'][::-1]},
+    {**params, 'a': params['a'].reshape(3, 2)},
+    {**params, 'b': params['b'].astype(jnp.float32)},
+    {'a': params['a'], 'c': params['b']},
+    {**params, 'a': params['a'].at[0, 0].set(-0.0)},
+  ]
+  prints = {first, *map(checkpoint.fingerprint, others)}
+  assert len(prints) == 1 + len(others)
+
+
 def test_no_checkpoint_is_none(tmp_path):
   assert resume(tmp_path) is None
 

@@ -150,6 +150,18 @@ def test_a_workdir_of_other_settings_is_refused(
   assert (run[0] / 'metrics.jsonl').read_bytes() == before
 
 
+def test_a_model_replaced_meanwhile_is_refused(tmp_path):
+  # Its reference would be another, or the checkpoint not fit.
+  model = tiny.write_model(tmp_path / 'model')
+  loop.train(quick(model, steps=1), tmp_path / 'run')
+  wide = tiny.size()._replace(width=32)
+  for seed, size in ((1, tiny.size()), (0, wide)):
+    shutil.rmtree(model)
+    tiny.write_model(model, seed, size)
+    with pytest.raises(ValueError, match='started from other weights'):
+      loop.train(quick(model), tmp_path / 'run')
+
+
 # --- What a run leaves --------------------------------------------------------
 
 

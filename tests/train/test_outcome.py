@@ -144,7 +144,7 @@ def test_the_results_are_written(tmp_path):
   before, after = ({'sampled': {'success': s, **rate}} for s in (0.25, 0.75))
   shown = transcripts(script, rows=16)
   meta = {
-    **json.loads(json.dumps({**outcome.begin(config), 'shown': shown})),
+    **json.loads(json.dumps({**outcome.begin(config, 'abc'), 'shown': shown})),
     'before': before,
     'wall': 12.34,
     'best': {'step': 2, 'success': 0.5},

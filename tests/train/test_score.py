@@ -64,10 +64,32 @@ def test_scores_are_those_of_the_forward_pass(scorer, direct):
 
 def test_rows_without_a_token_are_not_scored(scorer, direct):
   _, params = policy('float32')
-  batch = columns(3)
+  batch = columns(8)
+  batch['mask'][:MICROBATCH] = False
   made = scorer(params, params, batch)
-  CLOSE(made['old_logp'][:4], direct(params, batch)['logp'][:4])
-  assert not np.any(made['old_logp'][4:]) and not np.any(made['old_value'][4:])
+  CLOSE(made['old_logp'][4:], direct(params, batch)['logp'][4:])
+  assert not np.any(made['old_logp'][:4]) and not np.any(made['old_value'][:4])
+  assert scorer._cache_size() == 1
+
+
+def test_microbatches_without_a_token_are_not_computed():
+  calls = []
+
+  def run(params, columns, want):
+    jax.debug.callback(lambda: calls.append(1))
+    return dict.fromkeys(want, params + columns['rewards'])
+
+  one = jnp.float32([[1]])
+  scorer = score.make_score(run, frozenset(), microbatch=1, mesh=mesh())
+  for filled in ([0, 1, 2], [1, 6], [], range(8)):
+    batch = columns(8)
+    batch['mask'][[row not in filled for row in range(ROWS)]] = False
+    calls.clear()
+    made = jax.block_until_ready(scorer(one, one, batch))
+    jax.effects_barrier()
+    assert len(calls) == len(filled)
+    live = batch['mask'].any(axis=1)[:, None]
+    CLOSE(made['old_logp'], np.where(live, 1 + batch['rewards'], 0))
   assert scorer._cache_size() == 1
 
 

@@ -98,13 +98,13 @@ def test_the_digest_stands_for_every_setting():
   assert settings.digest(config) != first
 
 
-def resumes(change, step=2):
+def resumes(change, step=2, model='abc'):
   """Checks a changed config against the facts of a run."""
-  saved = {'config': settings.to_json(base()), 'step': step}
+  saved = {'config': settings.to_json(base()), 'step': step, 'model': 'abc'}
   config = base()
   with config.unlocked():
     change(config)
-  settings.check_resumes(config, saved)
+  settings.check_resumes(config, model, saved)
 
 
 def test_what_may_change():
@@ -140,8 +140,8 @@ def test_what_may_not(change, words):
 def test_tuples_survive_the_way_through_json():
   config = base()
   config.env = {'name': 'tiny.letters', 'sizes': (1, 2)}
-  saved = {'config': settings.to_json(config), 'step': 1}
-  settings.check_resumes(config, saved)
+  saved = {'config': settings.to_json(config), 'step': 1, 'model': 'abc'}
+  settings.check_resumes(config, 'abc', saved)
   assert json.loads(saved['config'])['env']['sizes'] == [1, 2]
 
 
@@ -149,7 +149,9 @@ def test_a_key_that_an_older_run_did_not_know():
   saved = base().to_dict()
   del saved['updates']['frozen']
   with pytest.raises(ValueError, match='updates.frozen: absent -> '):
-    settings.check_resumes(base(), {'config': json.dumps(saved), 'step': 1})
+    settings.check_resumes(
+      base(), 'abc', {'config': json.dumps(saved), 'step': 1, 'model': 'abc'}
+    )
 
 
 def test_fewer_steps_than_are_done():
@@ -160,3 +162,13 @@ def test_fewer_steps_than_are_done():
     ' another workdir, or so many at least.'
   )
   resumes(lambda c: c.update(steps=4), step=4)
+
+
+def test_a_model_that_is_another_by_now():
+  with pytest.raises(ValueError) as error:
+    resumes(lambda c: None, model='def')
+  assert str(error.value) == (
+    'the workdir holds a run that started from other weights (abc -> def); put'
+    ' the model it started from back into config.model.path, or choose another'
+    ' workdir.'
+  )
