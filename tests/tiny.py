@@ -6,6 +6,8 @@ it; the tokenizer spells little, so that samples end.
 
 import functools
 import pathlib
+import re
+import shutil
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -20,9 +22,10 @@ from arl.envs import base
 from arl.methods import compose
 from arl.models import hf, sizes, tokenizers, transformer
 from arl.rollout import pack
-from arl.train import build, sharding
+from arl.train import build, metrics, sharding
 from experiments import common
 
+_TIMED = re.compile('wall|time/.*|speed/.*')
 ALPHABET = 'abcd?.'
 _TEMPLATE = (
   '{% for message in messages %}{{ message.content }}'
@@ -175,3 +178,28 @@ def learner(
     step=cast(Any, None),
     rows=rows,
   )
+
+
+def rows(folder: pathlib.Path) -> list[dict[str, float]]:
+  """The metrics of a run, without what the clock says."""
+  return [
+    {k: v for k, v in row.items() if not _TIMED.fullmatch(k)}
+    for row in metrics.read(folder)
+  ]
+
+
+def same(left: Any, right: Any) -> None:
+  """Asserts that two trees hold the same bits."""
+  left, right = jax.device_get((left, right))
+  jax.tree.map(np.testing.assert_array_equal, left, right)
+
+
+def cut(whole: pathlib.Path, folder: pathlib.Path, step: int) -> None:
+  """Makes `folder` what a kill after `step` had left of a run."""
+  shutil.copytree(whole, folder)
+  for path in (folder / 'checkpoints').iterdir():
+    if int(path.name) > step:
+      shutil.rmtree(path)
+  for name in ('results.json', 'report.html', 'curves.png'):
+    (folder / name).unlink()
+  shutil.rmtree(folder / 'final')
