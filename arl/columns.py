@@ -9,17 +9,30 @@ line here.
 from typing import NamedTuple
 
 PACK = 'pack'  # observed: the rollout, packed
+EXTRA = 'extra'  # observed too, but only packed for methods that read it
 POLICY = 'policy'  # the differentiated forward pass
 SCORE = 'score'  # a forward pass without gradient, once a rollout batch
+LOOP = 'loop'  # the loop itself: noise, how far the run is, knobs
 STEP = 'step'  # a kernel of the method
 
 
 class Column(NamedTuple):
+  """A row of the table.
+
+  Attributes:
+    meaning: in a few words.
+    shape: of the array; K is a number of entries, N one of bins.
+    filler: who gives it.
+    setting: what to set so that it is there, where it is not always.
+  """
+
   meaning: str
   shape: str
   filler: str
+  setting: str = ''
 
 
+_STRATEGY = 'set config.rollout.strategy to one that gives it'
 COLUMNS = {
   'tokens': Column('token ids', '[B, T] int32', PACK),
   'positions': Column('index within its sequence', '[B, T] int32', PACK),
@@ -30,17 +43,86 @@ COLUMNS = {
   'seq': Column('sequence (trajectory)', 'Level', PACK),
   'group': Column('rollouts of one prompt', 'Level', PACK),
   'turn': Column('turn within a sequence', 'Level', PACK),
+  'step_of_group': Column(
+    'turns of a group with one index in their sequences', 'Level', EXTRA
+  ),
+  'truncated': Column(
+    'true in a sequence that a limit cut off', '[B, T] bool', EXTRA
+  ),
+  'rollout_entropy': Column(
+    'entropy of the behavior, from the engine', '[B, T]', EXTRA
+  ),
+  'kind': Column(
+    'structural kind of the token, see arl.rollout.kinds',
+    '[B, T] int32',
+    EXTRA,
+    'use an environment that tells the parts of an action',
+  ),
+  'process_rewards': Column(
+    'score of a step, on its last token',
+    '[B, T]',
+    EXTRA,
+    'use an environment that scores steps',
+  ),
+  'baseline': Column(
+    'reward of the greedy response to the prompt',
+    '[B, T]',
+    EXTRA,
+    f"{_STRATEGY}, such as 'greedy.with_baseline'",
+  ),
+  'answer': Column(
+    'true on the tokens of a reference answer put after the sample',
+    '[B, T] bool',
+    EXTRA,
+    f"{_STRATEGY}, such as 'answers.with_reference'",
+  ),
   'logp': Column('log-prob under the policy', '[B, T]', POLICY),
   'entropy': Column('entropy of the policy', '[B, T]', POLICY),
   'value': Column('critic before the token', '[B, T]', POLICY),
+  'value_logits': Column(
+    'categorical critic before the token',
+    '[B, T, N]',
+    POLICY,
+    'set config.model.value_bins to the bins of the method',
+  ),
   'old_logp': Column('log-prob when the batch began', '[B, T]', SCORE),
+  'old_entropy': Column('entropy when the batch began', '[B, T]', SCORE),
   'ref_logp': Column('log-prob of the reference model', '[B, T]', SCORE),
+  'teacher_logp': Column(
+    'log-prob of the teacher',
+    '[B, T]',
+    SCORE,
+    "set config.model.teacher to the teacher's folder",
+  ),
   'old_value': Column('critic when the batch began', '[B, T]', SCORE),
+  'old_value_logits': Column(
+    'categorical critic when the batch began',
+    '[B, T, N]',
+    SCORE,
+    'set config.model.value_bins to the bins of the method',
+  ),
+  'features': Column(
+    'random projection of the gradient of log-prob in the head',
+    '[B, T, K]',
+    SCORE,
+  ),
+  'noise': Column('uniform in [0, 1), drawn by the loop', '[B, T]', LOOP),
+  'iteration': Column('rollout batches before this one', 'scalar', LOOP),
+  'progress': Column('share of the run that is done', 'scalar', LOOP),
+  'kl_coef': Column(
+    'adaptive coefficient of the KL',
+    'scalar',
+    LOOP,
+    "set config.knobs.kl_coef, such as {'name': 'knobs.adaptive_kl', ...}",
+  ),
   'advantage': Column('better than expected by', '[B, T]', STEP),
   'returns': Column('target of the critic', '[B, T]', STEP),
+  'target': Column('what a regression aims at', '[B, T]', STEP),
   'log_ratio': Column('of the policy to its anchor', '[B, T]', STEP),
   'objective': Column('what the surrogate maximizes', '[B, T]', STEP),
   'factor': Column('product of the corrections', '[B, T]', STEP),
+  'importance': Column('weight of the tokens in the mean', '[B, T]', STEP),
+  'kept': Column('true where a token stays in the loss', '[B, T] bool', STEP),
   'loss': Column('what a term minimizes', '[B, T]', STEP),
 }
 

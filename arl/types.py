@@ -13,7 +13,10 @@ Steps = tuple[tuple[str, Kernel], ...]  # (name of the result, kernel), in order
 
 
 class Batch(NamedTuple):
-  """What a rollout observed. The table in `arl.columns` says what each is."""
+  """What a rollout observed. The table in `arl.columns` says what each is.
+
+  `extras` holds by name what only some methods read.
+  """
 
   tokens: jax.Array
   positions: jax.Array
@@ -24,11 +27,14 @@ class Batch(NamedTuple):
   seq: levels.Level
   group: levels.Level
   turn: levels.Level
+  extras: Mapping[str, jax.Array] = {}
 
 
 def columns(batch: Batch) -> dict[str, Any]:
   """A batch as columns by name."""
-  return batch._asdict()
+  made = batch._asdict()
+  extras = made.pop('extras')
+  return {**made, **extras}
 
 
 class Method(NamedTuple):
@@ -37,7 +43,8 @@ class Method(NamedTuple):
   Attributes:
     credit: (columns) -> credits. Once a rollout batch; no gradient; sees whole
       groups. Credits are columns by term name, then by column name.
-    weigh: (columns) -> weights. Once an update; a [B, T] column a term.
+    weigh: (columns, credits) -> weights. Once an update; no gradient; a [B, T]
+      column a term.
     loss: (columns, credits, weights) -> (scalar, metrics). Once a microbatch. A
       sum over tokens, so the microbatches of an update add up to the whole.
     needs: the columns besides the observed ones and `logp` that it reads.
@@ -45,7 +52,7 @@ class Method(NamedTuple):
   """
 
   credit: Callable[[Columns], dict]
-  weigh: Callable[[Columns], dict]
+  weigh: Callable[[Columns, dict], dict]
   loss: Callable[[Columns, dict, dict], tuple[jax.Array, dict]]
   needs: frozenset[str]
   whole: frozenset[str]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from absl import app, flags
 
 from arl import methods, types
-from arl.methods import compose
+from arl.methods import binding, compose
 
 _CHECK = flags.DEFINE_bool('check', False, 'Write nothing; 1 if out of date.')
 _README = flags.DEFINE_string(
@@ -54,7 +54,7 @@ def describe(kernel: types.Kernel) -> str:
 
   A column that it reads in place of its own is shown as 'k3(ref_logp: other)'.
   """
-  name, bound = compose.kernel_name(kernel), ', '.join(_bound(kernel))
+  name, bound = binding.kernel_name(kernel), ', '.join(_bound(kernel))
   return f'`{name}({bound})`' if bound else f'`{name}`'
 
 
@@ -65,7 +65,7 @@ def _bound(kernel: types.Kernel) -> list[str]:
   inner = getattr(kernel, '__wrapped__', None)
   if inner is None:
     return []
-  columns = zip(compose.read_by(inner), compose.read_by(kernel))
+  columns = zip(binding.read_by(inner), binding.read_by(kernel))
   return [
     *_bound(inner),
     *(f'{own}: {other}' for own, other in columns if own != other),
@@ -74,7 +74,7 @@ def _bound(kernel: types.Kernel) -> list[str]:
 
 def _value(value: object) -> str:
   if callable(value):
-    return compose.kernel_name(value)
+    return binding.kernel_name(value)
   return f'{value:g}' if isinstance(value, int | float) else repr(value)
 
 
@@ -111,7 +111,7 @@ def row(name: str, made: methods.Made) -> tuple[str, ...]:
 
 def _axes(made: compose.Objective) -> list[str]:
   factors = (*made.corrections, made.surrogate)
-  has_ratio = any('log_ratio' in compose.read_by(k) for k in factors)
+  has_ratio = any('log_ratio' in binding.read_by(k) for k in factors)
   return [
     _chain(compose.steps(made.advantage)),
     describe(made.ratio) if has_ratio else _NOTHING,

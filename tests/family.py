@@ -113,7 +113,8 @@ def close(got, want, what, atol=1e-6):
 def _evaluate(columns):
   results = {}
   for name, method in METHODS.items():
-    credits, weights = method.credit(columns), method.weigh(columns)
+    credits = method.credit(columns)
+    weights = method.weigh(columns, credits)
     (loss, metrics), gradient = loss_and_gradient(
       method, columns, credits, weights
     )

@@ -84,7 +84,8 @@ def _gradient(part, value):
 
   def gradient(actions, rewards):
     acted = columns(params, actions, rewards, value)
-    credits, weights = method.credit(acted), method.weigh(acted)
+    credits = method.credit(acted)
+    weights = method.weigh(acted, credits)
 
     def loss(params):
       now = columns(params, actions, rewards, value)

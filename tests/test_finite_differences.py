@@ -37,7 +37,8 @@ def _replayed(method, stopped, *arguments):
 
 def _along(method, columns, direction):
   """The slope along a direction: of the gradient, and by differences."""
-  credits, weights = method.credit(columns), method.weigh(columns)
+  credits = method.credit(columns)
+  weights = method.weigh(columns, credits)
   (loss, _), gradient = family.loss_and_gradient(
     method, columns, credits, weights
   )

@@ -78,7 +78,8 @@ def test_a_method_reads_only_what_it_says(name):
   scored = {n: x for n, x in read.items() if n not in family.POLICY}
 
   def run(read, scored):
-    return method.loss(read, method.credit(scored), method.weigh(scored))
+    credits = method.credit(scored)
+    return method.loss(read, credits, method.weigh(scored, credits))
 
   loss, metrics = jax.eval_shape(run, read, scored)
   assert loss.shape == () and metrics['loss/total'].shape == ()
@@ -101,7 +102,8 @@ def test_only_the_policys_columns_carry_a_gradient():
 
       def loss(others, method=method):
         read = {**columns, **others}
-        return method.loss(read, method.credit(read), method.weigh(read))[0]
+        credits = method.credit(read)
+        return method.loss(read, credits, method.weigh(read, credits))[0]
 
       results[name] = jax.grad(loss)({n: columns[n] for n in frozen})
     return results

@@ -15,13 +15,22 @@ TREES = ('arl', 'experiments', 'launch', 'benchmarks')
 
 # Module or package -> what of this project it may import. The longest entry
 # that fits a module counts. A package may always import itself.
-ARRAYS = ('arl.levels', 'arl.columns', 'arl.types', 'arl.names')
-HOST = ('arl.episode', 'arl.names')
+ARRAYS = (
+  'arl.levels',
+  'arl.columns',
+  'arl.types',
+  'arl.names',
+  'arl.ranges',
+  'arl.kinds',
+)
+HOST = ('arl.episode', 'arl.names', 'arl.kinds')
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
   'arl': ('arl.levels', 'arl.methods', 'arl.types'),
   'arl.levels': (),
   'arl.columns': (),
   'arl.names': (),
+  'arl.ranges': (),
+  'arl.kinds': (),
   'arl.episode': (),
   'arl.types': ('arl.levels',),
   'arl.kernels': ARRAYS,

@@ -112,7 +112,8 @@ def train(objective, seed):
     params, opt_state = carry
     answer = sample(params, key)
     columns = observed(params, answer)
-    credits, weights = method.credit(columns), method.weigh(columns)
+    credits = method.credit(columns)
+    weights = method.weigh(columns, credits)
 
     def loss(params):
       made = policy(params, answer)

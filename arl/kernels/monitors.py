@@ -19,6 +19,11 @@ def policy_kl(log_ratio: jax.Array) -> jax.Array:
   return divergences.k3(jnp.zeros_like(log_ratio), log_ratio)
 
 
+def weight_capped(log_ratio: jax.Array, *, high: float) -> jax.Array:
+  """1 where an importance weight is cut to 1 + high."""
+  return jnp.where(surrogates.ratio(log_ratio) > 1 + high, 1.0, 0.0)
+
+
 def clip_fraction(
   log_ratio: jax.Array, advantage: jax.Array, objective: jax.Array
 ) -> jax.Array:
@@ -27,6 +32,7 @@ def clip_fraction(
   return jnp.where(objective != free, 1.0, 0.0)
 
 
-def weight_capped(log_ratio: jax.Array, *, high: float) -> jax.Array:
-  """1 where an importance weight is cut to 1 + high."""
-  return jnp.where(surrogates.ratio(log_ratio) > 1 + high, 1.0, 0.0)
+# Surrogates that are ratio * advantage where they do not clip.
+CLIPPED = frozenset({surrogates.clip, surrogates.dual_clip})
+# Surrogates with a truncated weight -> the monitor that takes their bounds.
+CAPPED = {surrogates.clipped_weight: weight_capped}

@@ -1,8 +1,7 @@
 """Composition by name: terms of kernels become a Method.
 
-A kernel's signature is its declaration: parameters without a value name the
-columns it reads, `functools.partial` binds hyperparameters. Everything a method
-reads is checked when it is built, before anything runs.
+Everything a method reads, and every number bound to a kernel, is checked when
+it is built, before anything runs. `binding` says how kernels name columns.
 
 Masking happens here, once: kernels see columns that are 0 off the mask, before
 any exp, and what they give is 0 off the mask again. So padding full of nan, inf
@@ -10,7 +9,6 @@ or 1e9 changes neither a value nor a gradient.
 """
 
 import functools
-import inspect
 import math
 from typing import NamedTuple
 
@@ -18,19 +16,14 @@ import jax
 import jax.numpy as jnp
 
 from arl import columns as columns_lib
-from arl import levels, names, types
+from arl import levels, types
 from arl.kernels import aggregations, monitors, ratios
+from arl.methods import binding, checks
 
 _POLICY = columns_lib.filled_by(columns_lib.POLICY)
-_SCORED = columns_lib.filled_by(columns_lib.SCORE)
 _OBSERVED = columns_lib.filled_by(columns_lib.PACK)
-_CUT_FREELY = frozenset({'seq', 'turn'})  # these lie within a row
 _TAKEN = ('metrics', 'total')  # a method adds these beside its terms
-MONITORS = (
-  ('ratio', monitors.ratio),
-  ('kl', monitors.policy_kl),
-  ('clip_fraction', monitors.clip_fraction),
-)
+MONITORS = (('ratio', monitors.ratio), ('kl', monitors.policy_kl))
 
 
 class Term(NamedTuple):
@@ -39,7 +32,7 @@ class Term(NamedTuple):
   Attributes:
     name: unique in its method; its loss is the metric 'loss/NAME'.
     loss: steps whose last one gives 'loss', differentiated.
-    aggregate: kernel that gives the weights.
+    aggregate: kernel that gives the weights; it may read what `credit` gives.
     credit: steps run once a rollout batch, without gradient.
     coef: the factor of the term.
     monitors: steps whose token means are metrics named 'NAME/STEP'.
@@ -65,8 +58,9 @@ class Objective(NamedTuple):
     ratio: kernel, gives 'log_ratio'; used only if something reads it.
     corrections: kernels whose product multiplies the objective, no gradient.
     terms: further terms: KL, entropy, critic, imitation.
-    monitors: steps whose token means are metrics; those that read 'log_ratio'
-      are left out of an objective without a ratio.
+    monitors: steps whose token means are metrics, to which that of a clipping
+      surrogate is added; those that read 'log_ratio' are left out of an
+      objective without a ratio.
   """
 
   advantage: types.Kernel | types.Steps
@@ -78,49 +72,6 @@ class Objective(NamedTuple):
   monitors: types.Steps = MONITORS
 
 
-def on(kernel: types.Kernel, **columns: str) -> types.Kernel:
-  """The kernel, reading other columns: on(k3, ref_logp='teacher_logp').
-
-  Raises:
-    ValueError: the kernel has no such parameter.
-  """
-  reads = read_by(kernel)
-  for name in columns:
-    if name not in reads:
-      raise ValueError(
-        f'on({kernel_name(kernel)}, {name}=...): the kernel reads no column'
-        f' {name!r}{names.suggest(name, reads)}'
-      )
-
-  @functools.wraps(kernel, assigned=(), updated=())
-  def rebound(**values):
-    own = {name: values[columns.get(name, name)] for name in reads}
-    return kernel(**own)
-
-  renamed = dict.fromkeys(columns.get(name, name) for name in reads)
-  rebound.__name__ = kernel_name(kernel)
-  rebound.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-    [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in renamed]
-  )
-  return rebound
-
-
-def read_by(kernel: types.Kernel) -> tuple[str, ...]:
-  """The columns a kernel reads: its parameters without a value."""
-  return tuple(
-    name
-    for name, parameter in inspect.signature(kernel).parameters.items()
-    if parameter.default is inspect.Parameter.empty
-  )
-
-
-def kernel_name(kernel: types.Kernel) -> str:
-  """A kernel's name for error sentences and tables, through partials."""
-  while isinstance(kernel, functools.partial):
-    kernel = kernel.func
-  return getattr(kernel, '__name__', repr(kernel))
-
-
 def steps(advantage: types.Kernel | types.Steps) -> types.Steps:
   """Credit steps: a lone kernel is the step that gives 'advantage'."""
   return (('advantage', advantage),) if callable(advantage) else advantage
@@ -130,17 +81,14 @@ def term_of(objective: Objective) -> Term:
   """The policy term of an objective."""
   surrogate, corrections = objective.surrogate, objective.corrections
   readers = (surrogate, *corrections)
-  with_ratio = any('log_ratio' in read_by(kernel) for kernel in readers)
+  with_ratio = any('log_ratio' in binding.read_by(kernel) for kernel in readers)
   factors = tuple((f'factor_{i}', k) for i, k in enumerate(corrections))
 
   def negate(objective, **factors):
     factor = math.prod(factors.values())
     return -jax.lax.stop_gradient(factor) * objective
 
-  reads = ['objective', *(name for name, _ in factors)]
-  negate.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-    [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in reads]
-  )
+  binding.declare(negate, ['objective', *(name for name, _ in factors)])
   ratio = (('log_ratio', objective.ratio),) if with_ratio else ()
   return Term(
     name='policy',
@@ -149,10 +97,60 @@ def term_of(objective: Objective) -> Term:
     credit=steps(objective.advantage),
     monitors=tuple(
       (name, kernel)
-      for name, kernel in objective.monitors
-      if with_ratio or 'log_ratio' not in read_by(kernel)
+      for name, kernel in (*objective.monitors, *_clipping(surrogate))
+      if with_ratio or 'log_ratio' not in binding.read_by(kernel)
     ),
   )
+
+
+def _clipping(surrogate: types.Kernel) -> types.Steps:
+  """The share of tokens that a surrogate clips, if it is one that does."""
+  function = binding.function_of(surrogate)
+  if function in monitors.CLIPPED:
+    return (('clip_fraction', monitors.clip_fraction),)
+  if function not in monitors.CAPPED:
+    return ()
+  monitor = monitors.CAPPED[function]
+  bound = binding.hyperparameters(surrogate)
+  own = {n: x for n, x in bound.items() if n in binding.read_by(monitor)}
+  return (('capped', functools.partial(monitor, **own)),)
+
+
+def only(objective: Objective, keep: types.Kernel) -> Objective:
+  """The objective on the tokens `keep` leaves, in numerator and denominator.
+
+  Credit is assigned before, over all of them: a sequence that is left out still
+  counts in the baseline of its group. To leave it out there as well, select
+  episodes before they are credited (`arl.prompts.select`).
+
+  Args:
+    objective: its aggregates must read `mask`.
+    keep: a kernel of observed columns and of credits made before; true or not 0
+      where a token stays.
+  """
+  return objective._replace(
+    advantage=(*steps(objective.advantage), ('kept', keep)),
+    aggregate=_on_kept(objective.aggregate),
+    terms=tuple(
+      term._replace(
+        credit=(*term.credit, ('kept', keep)),
+        aggregate=_on_kept(term.aggregate),
+      )
+      for term in objective.terms
+    ),
+  )
+
+
+def _on_kept(aggregate: types.Kernel) -> types.Kernel:
+  def kept(**columns):
+    columns['mask'] &= columns.pop('kept') != 0
+    return aggregate(**columns)
+
+  reads = dict.fromkeys((*binding.read_by(aggregate), 'mask', 'kept'))
+  functools.update_wrapper(kept, aggregate, assigned=(), updated=())
+  kept.__name__ = binding.kernel_name(aggregate)
+  binding.declare(kept, reads)
+  return kept
 
 
 def terms_of(*parts: Term | Objective) -> tuple[Term, ...]:
@@ -177,52 +175,6 @@ def terms_of(*parts: Term | Objective) -> tuple[Term, ...]:
       ' term._replace(name=...).'
     )
   return tuple(flat)
-
-
-def _check_reads(term, phase, chain, available, forbidden=frozenset()):
-  """Names what a chain of steps reads from outside; refuses what is unknown."""
-  needed, made = set(), set(available)
-  known = set(columns_lib.COLUMNS) | made
-  for name, kernel in chain:
-    for column in read_by(kernel):
-      where = f'term {term.name!r}: kernel {kernel_name(kernel)!r}'
-      if column in made:
-        continue
-      if column in forbidden:
-        raise ValueError(
-          f'{where} reads {column!r} in its {phase}, where nothing is'
-          ' differentiated and that column does not exist yet; read a column'
-          f' of the policy that acted: {", ".join(sorted(_SCORED))}.'
-        )
-      if column not in known:
-        raise ValueError(
-          f'{where} reads {column!r}, which is no column; to set it, bind it:'
-          f' partial({kernel_name(kernel)}, {column}=...)'
-          f'{names.suggest(column, known)}'
-        )
-      if columns_lib.COLUMNS[column].filler == columns_lib.STEP:
-        raise ValueError(
-          f'{where} reads {column!r} in its {phase}, where no earlier step'
-          f' gives it; add a step named {column!r} before it.'
-        )
-      needed.add(column)
-    made.add(name)
-    known.add(name)
-  return needed
-
-
-def _check(term: Term) -> tuple[set[str], set[str]]:
-  """What a term needs and which levels a microbatch must keep whole."""
-  given = {name for name, _ in term.credit}
-  weigh = (('weights', term.aggregate),)
-  needs = _check_reads(term, 'credit', term.credit, (), _POLICY)
-  needs |= _check_reads(term, 'aggregate', weigh, (), _POLICY)
-  inner = (*term.loss, *term.monitors)
-  read = _check_reads(term, 'loss', inner, given)
-  if not term.loss or term.loss[-1][0] != 'loss':
-    raise ValueError(f'term {term.name!r}: its last step must give "loss".')
-  is_level = {n for n, c in columns_lib.COLUMNS.items() if c.shape == 'Level'}
-  return needs | read, (read & is_level) - _CUT_FREELY
 
 
 def visible(columns: types.Columns) -> dict:
@@ -257,13 +209,15 @@ def run(chain: types.Steps, columns: dict) -> dict:
   """
   mask, made = columns['mask'], dict(columns)
   for name, kernel in chain:
-    value = kernel(**{column: made[column] for column in read_by(kernel)})
+    value = kernel(
+      **{column: made[column] for column in binding.read_by(kernel)}
+    )
     if jnp.shape(value) != mask.shape:
       raise ValueError(
-        f'kernel {kernel_name(kernel)!r} gave {jnp.shape(value)} for {name!r},'
-        f' wanted {mask.shape}.'
+        f'kernel {binding.kernel_name(kernel)!r} gave {jnp.shape(value)} for'
+        f' {name!r}, wanted {mask.shape}.'
       )
-    made[name] = jnp.where(mask, value, 0)
+    made[name] = jnp.where(mask, value, jnp.zeros((), value.dtype))
   return made
 
 
@@ -298,7 +252,7 @@ def method(*parts: Term | Objective) -> types.Method:
     TypeError: a part is neither a Term nor an Objective.
   """
   terms = terms_of(*parts)
-  checked = [_check(term) for term in terms]
+  checked = [checks.check(term) for term in terms]
   needs = frozenset().union(*(n for n, _ in checked)) - _OBSERVED - {'logp'}
   whole = frozenset().union(*(w for _, w in checked))
 
@@ -307,10 +261,13 @@ def method(*parts: Term | Objective) -> types.Method:
     made = {t.name: _only(t.credit, run(t.credit, seen)) for t in terms}
     return jax.lax.stop_gradient(made)
 
-  def weigh(columns):
+  def weigh(columns, credits):
     seen = visible({n: x for n, x in columns.items() if n not in _POLICY})
     weights = {
-      t.name: run((('weights', t.aggregate),), seen)['weights'] for t in terms
+      t.name: run((('weights', t.aggregate),), {**seen, **credits[t.name]})[
+        'weights'
+      ]
+      for t in terms
     }
     return {**weights, 'metrics': aggregations.token_mean(columns['mask'])}
 

@@ -2,7 +2,7 @@
 
 import functools
 
-from arl.kernels import advantages, aggregations, monitors, surrogates
+from arl.kernels import advantages, aggregations, surrogates
 from arl.methods import compose, terms
 
 
@@ -58,8 +58,6 @@ def cispo(*, high: float = 4.0, low: float = 1.0) -> compose.Objective:
   = 5 is that of ScaleRL (arXiv:2510.13786), and low = 1 leaves the lower side
   open. Status: published form, bound from another publication.
   """
-  monitor = ('capped', functools.partial(monitors.weight_capped, high=high))
   return dapo()._replace(
     surrogate=functools.partial(surrogates.clipped_weight, low=low, high=high),
-    monitors=(*compose.MONITORS[:2], monitor),
   )

@@ -4,7 +4,7 @@ import functools
 
 from arl import types
 from arl.kernels import aggregations, critics, divergences, returns
-from arl.methods import compose
+from arl.methods import binding, compose
 
 
 def kl(
@@ -18,7 +18,7 @@ def kl(
   `arl.kernels.divergences` says what the gradient of each estimator is.
   """
   return compose.Term(
-    'kl', (('loss', compose.on(kernel, ref_logp=to)),), aggregate, coef=coef
+    'kl', (('loss', binding.on(kernel, ref_logp=to)),), aggregate, coef=coef
   )
 
 

@@ -44,10 +44,10 @@ def make_score(
     return scored
 
   def score(params, ref_params, columns):
-    parts = jax.tree.map(lambda x: sharding.split(x, microbatch, mesh), columns)
+    part = sharding.microbatches(columns, microbatch, mesh)
 
     def at(i):
-      return one(params, ref_params, jax.tree.map(lambda x: x[i], parts))
+      return one(params, ref_params, part(i))
 
     def put(i, out):
       return jax.tree.map(lambda all_, x: all_.at[i].set(x), out, at(i))
@@ -55,15 +55,15 @@ def make_score(
     def put_if_live(i, out):
       return jax.lax.cond(live[i], put, lambda _, out: out, i, out)
 
+    rows, width = columns['mask'].shape
     # The updates of a batch lie under each other, each with its own padding.
-    live = jnp.any(parts['mask'], axis=(1, 2))
+    live = jnp.any(columns['mask'].reshape(-1, microbatch * width), axis=1)
     zeros = jax.tree.map(
       lambda x: jnp.zeros((live.size, *x.shape), x.dtype),
       jax.eval_shape(at, 0),
     )
     out = jax.lax.fori_loop(0, live.size, put_if_live, zeros)
-    rows = columns['mask'].shape
-    return jax.tree.map(lambda x: x.reshape(rows), out)
+    return jax.tree.map(lambda x: x.reshape(rows, *x.shape[2:]), out)
 
   return jax.jit(score)
 

@@ -4,6 +4,7 @@ Rows of a batch are split over both axes; each parameter is split over fsdp
 along its largest divisible dimension and replicated over data.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -63,10 +64,13 @@ def keep_params(tree: Any, mesh: Mesh) -> Any:
 
 
 def shard_rows(tree: Any, mesh: Mesh) -> Any:
-  """Puts columns [B, T] on the mesh, split by rows."""
-  return jax.tree.map(
-    lambda x: jax.device_put(x, NamedSharding(mesh, _ROWS)), tree
-  )
+  """Puts columns [B, ...] on the mesh, split by rows, and scalars on all."""
+
+  def put(x):
+    spec = _ROWS if np.ndim(x) else PartitionSpec()
+    return jax.device_put(x, NamedSharding(mesh, spec))
+
+  return jax.tree.map(put, tree)
 
 
 def check_rows(rows: int, mesh: Mesh) -> None:
@@ -79,8 +83,22 @@ def check_rows(rows: int, mesh: Mesh) -> None:
     )
 
 
-def split(x: jax.Array, microbatch: int, mesh: Mesh) -> jax.Array:
-  """[B, ...] to [M, b, ...], each microbatch split over the mesh by rows."""
-  parts = x.reshape(-1, microbatch, *x.shape[1:])
-  spec = PartitionSpec(None, AXES)
-  return jax.lax.with_sharding_constraint(parts, NamedSharding(mesh, spec))
+def microbatches(
+  tree: Any, microbatch: int, mesh: Mesh
+) -> Callable[[jax.Array], Any]:
+  """Cuts a tree of [B, ...] and scalars: index -> the tree of that microbatch.
+
+  Each microbatch is split over the mesh by rows; a scalar is in all of them.
+  """
+  sharding = NamedSharding(mesh, PartitionSpec(None, AXES))
+
+  def cut(x):
+    if not x.ndim:
+      return x
+    parts = x.reshape(-1, microbatch, *x.shape[1:])
+    return jax.lax.with_sharding_constraint(parts, sharding)
+
+  parts = jax.tree.map(cut, tree)
+  return lambda i: jax.tree.map(
+    lambda part, x: part[i] if x.ndim else x, parts, tree
+  )

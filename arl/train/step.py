@@ -59,15 +59,11 @@ def make_train_step(
   gradient = jax.value_and_grad(loss, has_aux=True)
 
   def accumulate(params, columns, credits):
-    weights = method.weigh(columns)
-    parts = jax.tree.map(
-      lambda x: sharding.split(x, microbatch, mesh),
-      (columns, credits, weights),
-    )
+    weights = method.weigh(columns, credits)
+    part = sharding.microbatches((columns, credits, weights), microbatch, mesh)
 
     def one(i):
-      part = jax.tree.map(lambda x: x[i], parts)
-      (_, metrics), grads = gradient(params, *part)
+      (_, metrics), grads = gradient(params, *part(i))
       return metrics, grads
 
     shapes = jax.eval_shape(one, 0)

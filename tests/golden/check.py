@@ -30,7 +30,7 @@ from arl.kernels import (
   returns,
   surrogates,
 )
-from arl.methods import compose, grpo, reinforce, sequence, terms
+from arl.methods import binding, compose, grpo, reinforce, sequence, terms
 
 TOLERANCE = 1e-6
 
@@ -104,7 +104,7 @@ TERMS = {
 def _gae(kernel, gamma, lam):
   """verl's GAE reads the values of the rollout from `in/values`."""
   bound = functools.partial(kernel, gamma=gamma, lam=lam)
-  return compose.on(bound, old_value='value')
+  return binding.on(bound, old_value='value')
 
 
 def _whitened(gamma, lam):
@@ -193,8 +193,8 @@ def _loss(golden: Golden, name: str):
     aggregate = _aggregate(settings, golden.columns['mask'].shape[1])
     part = OBJECTIVES[name](settings)._replace(aggregate=aggregate)
   method = compose.method(part)
-  weights = method.weigh(golden.columns)
   credits: dict[str, dict] = {term.name: {} for term in compose.terms_of(part)}
+  weights = method.weigh(golden.columns, credits)
 
   def loss(logp):
     columns = {**golden.columns, 'logp': logp}

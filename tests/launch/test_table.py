@@ -5,7 +5,7 @@ import pytest
 
 from arl import methods
 from arl.kernels import divergences, surrogates
-from arl.methods import compose, grpo, terms
+from arl.methods import binding, compose, grpo, terms
 from launch import table
 
 README = pathlib.Path(__file__).parents[2] / 'README.md'
@@ -66,9 +66,9 @@ def test_a_method_that_was_not_composed_shows_its_needs():
   'kernel, shown',
   [
     (divergences.k3, '`k3`'),
-    (compose.on(divergences.k3, ref_logp='old_logp'),
+    (binding.on(divergences.k3, ref_logp='old_logp'),
      '`k3(ref_logp: old_logp)`'),
-    (compose.on(functools.partial(surrogates.clip, low=0.2, high=3e-4),
+    (binding.on(functools.partial(surrogates.clip, low=0.2, high=3e-4),
                 advantage='returns'),
      '`clip(low=0.2, high=0.0003, advantage: returns)`'),
     (functools.partial(surrogates.clip, low=surrogates.ratio),

@@ -13,7 +13,7 @@ from arl.kernels import (
   divergences,
   surrogates,
 )
-from arl.methods import compose, grpo, terms
+from arl.methods import binding, compose, grpo, terms
 
 MEAN = aggregations.token_mean
 
@@ -51,10 +51,11 @@ def test_an_unknown_column():
 
 @pytest.mark.parametrize('column', ['logp', 'entropy', 'value'])
 def test_reading_the_policy_where_nothing_is_differentiated(column):
-  kernel = compose.on(lambda logp: logp, logp=column)
+  kernel = binding.on(lambda logp: logp, logp=column)
   tail = (
     ', where nothing is differentiated and that column does not exist yet;'
-    ' read a column of the policy that acted: old_logp, old_value, ref_logp.'
+    ' read a column of the policy that acted: features, old_entropy, old_logp,'
+    ' old_value, old_value_logits, ref_logp, teacher_logp.'
   )
   assert _error(grpo.dapo()._replace(advantage=kernel)) == (
     f"term 'policy': kernel '<lambda>' reads {column!r} in its credit{tail}"
@@ -71,11 +72,11 @@ def test_reading_a_step_not_yet_made():
   )
 
 
-def test_an_aggregate_sees_no_credits():
-  part = grpo.dapo()._replace(aggregate=lambda advantage: advantage)
+def test_an_aggregate_reads_no_step_of_the_loss():
+  part = grpo.dapo()._replace(aggregate=lambda log_ratio: log_ratio)
   assert _error(part) == (
-    "term 'policy': kernel '<lambda>' reads 'advantage' in its aggregate, where"
-    " no earlier step gives it; add a step named 'advantage' before it."
+    "term 'policy': kernel '<lambda>' reads 'log_ratio' in its aggregate, where"
+    " no earlier step gives it; add a step named 'log_ratio' before it."
   )
 
 
@@ -129,26 +130,26 @@ def test_make_passes_hyperparameters():
 
 
 def test_on_reads_another_column():
-  kernel = compose.on(divergences.k1, ref_logp='old_logp')
-  assert compose.read_by(kernel) == ('logp', 'old_logp')
-  assert compose.kernel_name(kernel) == 'k1'
+  kernel = binding.on(divergences.k1, ref_logp='old_logp')
+  assert binding.read_by(kernel) == ('logp', 'old_logp')
+  assert binding.kernel_name(kernel) == 'k1'
   assert kernel(logp=3.0, old_logp=1.0) == 2.0
-  again = compose.on(kernel, logp='ref_logp')
-  assert compose.read_by(again) == ('ref_logp', 'old_logp')
+  again = binding.on(kernel, logp='ref_logp')
+  assert binding.read_by(again) == ('ref_logp', 'old_logp')
   assert again(ref_logp=3.0, old_logp=1.0) == 2.0
   method = compose.method(terms.kl(1.0, to='rollout_logp'))
   assert method.needs == set()
 
 
 def test_on_may_read_one_column_twice():
-  kernel = compose.on(divergences.k1, ref_logp='logp')
-  assert compose.read_by(kernel) == ('logp',)
+  kernel = binding.on(divergences.k1, ref_logp='logp')
+  assert binding.read_by(kernel) == ('logp',)
   assert kernel(logp=3.0) == 0.0
 
 
 def test_on_a_column_that_the_kernel_does_not_read():
   with pytest.raises(ValueError) as caught:
-    compose.on(divergences.k3, reflogp='old_logp')
+    binding.on(divergences.k3, reflogp='old_logp')
   assert str(caught.value) == (
     "on(k3, reflogp=...): the kernel reads no column 'reflogp'; did you mean"
     " 'ref_logp'?"
@@ -156,15 +157,15 @@ def test_on_a_column_that_the_kernel_does_not_read():
 
 
 def test_hyperparameters_are_bound_before_or_after_on():
-  before = compose.on(
+  before = binding.on(
     functools.partial(surrogates.clip, low=0.2, high=0.2), advantage='rewards'
   )
   after = functools.partial(
-    compose.on(surrogates.clip, advantage='rewards'), low=0.2, high=0.2
+    binding.on(surrogates.clip, advantage='rewards'), low=0.2, high=0.2
   )
   for kernel in (before, after):
-    assert compose.read_by(kernel) == ('log_ratio', 'rewards')
-    assert compose.kernel_name(kernel) == 'clip'
+    assert binding.read_by(kernel) == ('log_ratio', 'rewards')
+    assert binding.kernel_name(kernel) == 'clip'
     log_ratio, rewards = jnp.ones((1, 1)), jnp.ones((1, 1))
     got = kernel(log_ratio=log_ratio, rewards=rewards)
     np.testing.assert_allclose(got, [[1.2]], rtol=1e-6)

@@ -15,7 +15,8 @@ from arl.methods import compose, grpo, ppo, reinforce, sequence, terms
 
 def _apply(method, columns):
   """(loss, metrics, gradient in logp, credits) of a method."""
-  credits, weights = method.credit(columns), method.weigh(columns)
+  credits = method.credit(columns)
+  weights = method.weigh(columns, credits)
 
   def loss(logp):
     return method.loss({**columns, 'logp': logp}, credits, weights)

@@ -75,7 +75,8 @@ def test_losses_and_gradients(tiny, logp, name):
   def run(params, columns):
     def loss(params):
       made = {**columns, 'logp': logp(params, columns)}
-      return method.loss(made, method.credit(columns), method.weigh(columns))
+      credits = method.credit(columns)
+      return method.loss(made, credits, method.weigh(columns, credits))
 
     return jax.value_and_grad(loss, has_aux=True)(params)
 

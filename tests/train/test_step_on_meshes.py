@@ -50,7 +50,8 @@ def whole_gradient():
 
   def loss(params):
     made = tables(params, columns, frozenset({'logp'}))
-    return METHOD.loss({**columns, **made}, credits, METHOD.weigh(columns))
+    weights = METHOD.weigh(columns, credits)
+    return METHOD.loss({**columns, **made}, credits, weights)
 
   (value, _), grads = jax.jit(jax.value_and_grad(loss, has_aux=True))(params)
   return float(value), jax.device_get(grads)
