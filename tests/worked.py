@@ -12,6 +12,7 @@ LENGTHS = (3, 2, 1, 3)
 OLD_LOGP = ((-1.0, -0.5, -2.0), (-0.7, -1.2), (-1.3,), (-1.5, -0.9, -0.4))
 LOG_RATIO = ((0.10, -0.30, 0.25), (0.40, -0.10), (-0.20,), (0.05, 0.30, -0.50))
 OLD_TO_REF = ((0.1, -0.2, 0.0), (-0.3, 0.2), (-0.1,), (0.0, 0.1, -0.2))
+OLD_TO_ROLLOUT = ((0.0, -0.1, 0.2), (0.9, 0.0), (-1.0,), (-0.02, 0.05, 0.0))
 ENTROPY = ((0.8, 0.05, 1.6), (0.3, 0.9), (1.1,), (1.2, 0.6, 0.2))
 REWARDS = (1.0, 0.2, 0.0, 0.6)
 # Group-normalized rewards, all four sequences being one group.
@@ -27,6 +28,7 @@ def _combine(operator, a, b):
 
 LOGP = _combine(lambda x, y: x + y, OLD_LOGP, LOG_RATIO)
 REF_LOGP = _combine(lambda x, y: x - y, OLD_LOGP, OLD_TO_REF)
+ROLLOUT_LOGP = _combine(lambda x, y: x - y, OLD_LOGP, OLD_TO_ROLLOUT)
 
 
 def column(rows, fill=0.0):

@@ -36,3 +36,36 @@ def sequence_token(
   pooled = levels.mean(logp - old_logp, seq, mask)
   stop = jax.lax.stop_gradient
   return stop(pooled) + (logp - stop(logp))
+
+
+def trajectory(
+  logp: jax.Array, old_logp: jax.Array, mask: jax.Array, seq: levels.Level
+) -> jax.Array:
+  """One ratio a sequence: the sum of the log-ratios of its tokens.
+
+  The likelihood ratio of whole sequences, as in TOPR (arXiv:2503.14286), mirror
+  descent of Kimi k1.5 (arXiv:2501.12599) and LPO (arXiv:2605.06139). Its size
+  grows with length, so it leaves any fixed band where `sequence` stays.
+  """
+  return levels.total(logp - old_logp, seq, mask)
+
+
+def turn(
+  logp: jax.Array, old_logp: jax.Array, mask: jax.Array, turn: levels.Level
+) -> jax.Array:
+  """One ratio a turn: the sum of the log-ratios of its tokens.
+
+  Turn-PPO, arXiv:2512.17008: a turn is one action, so it has the likelihood
+  ratio of one.
+  """
+  return levels.total(logp - old_logp, turn, mask)
+
+
+def turn_mean(
+  logp: jax.Array, old_logp: jax.Array, mask: jax.Array, turn: levels.Level
+) -> jax.Array:
+  """One ratio a turn: the mean log-ratio of its tokens.
+
+  StepPO, arXiv:2604.18401: the length-normalized ratio of GSPO, of a turn.
+  """
+  return levels.mean(logp - old_logp, turn, mask)

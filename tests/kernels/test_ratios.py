@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 import worked
 
 from arl import levels
@@ -10,6 +11,7 @@ from arl.kernels import ratios
 
 LOGP = worked.column(worked.LOGP)
 OLD = worked.column(worked.OLD_LOGP)
+ROLLOUT = worked.column(worked.ROLLOUT_LOGP)
 MASK = worked.mask()
 SEQ = worked.sequences()
 
@@ -79,3 +81,56 @@ def test_packed_sequences_have_their_own_ratio():
   logp = jnp.asarray([[0.1, 0.3, -0.1, -0.5]])
   got = ratios.sequence(logp, jnp.zeros((1, 4)), jnp.ones((1, 4), bool), seq)
   np.testing.assert_allclose(got, [[0.2, 0.2, -0.3, -0.3]], rtol=1e-6)
+
+
+def test_trajectory():
+  got = jax.jit(ratios.trajectory)(LOGP, OLD, MASK, SEQ)
+  want = worked.per_sequence([0.05, 0.3, -0.2, -0.15])
+  np.testing.assert_allclose(got[MASK], want[MASK], atol=1e-6)
+
+
+def test_trajectory_to_the_behavior():
+  got = jnp.exp(ratios.trajectory(LOGP, ROLLOUT, MASK, SEQ))
+  want = worked.per_sequence([1.161834, 3.320117, 0.301194, 0.886920])
+  np.testing.assert_allclose(got[MASK], want[MASK], atol=2e-6)
+
+
+def test_trajectory_gives_every_token_the_whole_gradient():
+  weights = worked.column([[1.0, 2.0, 4.0], [1.0, 0.0], [3.0], [0.0, 0.0, 9.0]])
+  got = _grad(ratios.trajectory, weights)
+  np.testing.assert_allclose(got, worked.per_sequence([7, 1, 3, 9]), rtol=1e-6)
+
+
+TWO_TURNS = levels.Level(jnp.asarray([[3, 3, 0, 1]]), 4)
+SHIFT = jnp.asarray([[0.1, -0.3, jnp.nan, 0.25]])
+CHOSEN = jnp.asarray([[True, True, False, True]])
+
+
+@pytest.mark.parametrize(
+  'kernel, want, share',
+  [(ratios.turn, 0.818731, 1.0), (ratios.turn_mean, 0.904837, 0.5)],
+)
+def test_turns(kernel, want, share):
+  def pooled(logp):
+    return kernel(logp, jnp.zeros((1, 4)), CHOSEN, TWO_TURNS)
+
+  got = jnp.exp(jax.jit(pooled)(SHIFT))[CHOSEN]
+  np.testing.assert_allclose(got, [want, want, 1.284025], atol=1e-6)
+  gradient = jax.grad(lambda x: pooled(x)[0, 0])(SHIFT)
+  np.testing.assert_allclose(gradient, [[share, share, 0, 0]])
+
+
+@pytest.mark.parametrize(
+  'kernel',
+  [
+    ratios.sequence,
+    ratios.sequence_token,
+    ratios.trajectory,
+    ratios.turn,
+    ratios.turn_mean,
+  ],
+)
+def test_one_segment_a_row_or_an_id_a_token(kernel):
+  rows = levels.Level(SEQ.ids[:, :1], SEQ.num)
+  got, want = (kernel(LOGP, OLD, MASK, level) for level in (rows, SEQ))
+  np.testing.assert_allclose(got[MASK], want[MASK], rtol=1e-6)
