@@ -14,10 +14,18 @@ import worked
 from arl import levels
 from arl.kernels import advantages
 
-KERNELS = (
+BASELINES = (
   advantages.group_center,
   advantages.group_normalize,
   advantages.leave_one_out,
+  advantages.batch_scaled,
+  advantages.length_weighted,
+)
+KERNELS = (
+  *BASELINES,
+  advantages.sign_balanced,
+  advantages.pair_sign,
+  advantages.best_of_group,
 )
 JITTED = {kernel: jax.jit(kernel) for kernel in KERNELS}
 MOST = 16
@@ -47,10 +55,29 @@ def _of_scores(kernel, scores, groups):
     (advantages.group_center, [0] * 4, [0.55, -0.25, -0.45, 0.15]),
     (advantages.leave_one_out, [0] * 4, [0.733333, -0.333333, -0.6, 0.2]),
     (advantages.leave_one_out, [0, 0, 1, 1], [0.8, -0.8, -0.6, 0.6]),
+    (
+      functools.partial(advantages.group_normalize, ddof=0, eps=1e-8),
+      [0] * 4,
+      [1.432078, -0.650945, -1.1717, 0.390567],
+    ),
+    (
+      advantages.batch_scaled,
+      [0, 0, 1, 1],
+      [0.901975, -0.901975, -0.676481, 0.676481],
+    ),
+    (
+      advantages.length_weighted,
+      [0] * 4,
+      [0.422222, -0.377778, -0.577778, 0.022222],
+    ),
+    (advantages.best_of_group, [0] * 4, [0.4, 0, 0, 0]),
+    (advantages.best_of_group, [0, 0, 1, 1], [0.8, 0, 0, 0.6]),
+    (advantages.pair_sign, [0, 0, 1, 1], [1, -1, -1, 1]),
+    (advantages.pair_sign, [0] * 4, [0] * 4),
   ],
 )
 def test_worked(kernel, groups, want):
-  got = JITTED[kernel](
+  got = jax.jit(kernel)(
     worked.at_end(worked.REWARDS),
     worked.mask(),
     worked.sequences(),
@@ -68,6 +95,14 @@ def test_worked(kernel, groups, want):
       [-0.96099, -0.70711, -0.07392, 0.70711, 1.03491],
     ),
     (advantages.leave_one_out, [-13, -8, -1, 8, 14]),
+    (
+      advantages.batch_scaled,
+      [-1.21596, -0.56121, -0.09354, 0.56121, 1.3095],
+    ),
+    (advantages.length_weighted, [-8.66667, -4, -0.66667, 4, 9.33333]),
+    (advantages.sign_balanced, [0] * 5),
+    (advantages.pair_sign, [0, -1, 0, 1, 0]),
+    (advantages.best_of_group, [0, 0, 0, 8, 10]),
   ],
 )
 def test_uneven_groups_in_mixed_order(kernel, want):
@@ -75,16 +110,26 @@ def test_uneven_groups_in_mixed_order(kernel, want):
   np.testing.assert_allclose(got, want, atol=1e-5)
 
 
-def _slow(kernel, scores):
-  """The advantages of one group, from the formula."""
+def _slow(kernel, scores, everything):
+  """The advantages of one group of sequences of one token, from the formula."""
   n, middle = len(scores), statistics.fmean(scores)
+  right = sum(score > 0 for score in scores)
+  both = 0 < right < n
   if max(scores) == min(scores):
     return [0.0] * n
-  if kernel is advantages.group_center:
+  if kernel in (advantages.group_center, advantages.length_weighted):
     return [s - middle for s in scores]
   if kernel is advantages.leave_one_out:
     return [s - (sum(scores) - s) / (n - 1) for s in scores]
-  return [(s - middle) / (statistics.stdev(scores) + 1e-6) for s in scores]
+  if kernel is advantages.sign_balanced:
+    return [both * (1 if s > 0 else -right / (n - right)) for s in scores]
+  if kernel is advantages.pair_sign:
+    return [(n == 2) * (1 if s == max(scores) else -1) for s in scores]
+  if kernel is advantages.best_of_group:
+    best, second = sorted(scores, reverse=True)[:2]
+    return [best - second if s == best else 0 for s in scores]
+  spread = everything if kernel is advantages.batch_scaled else scores
+  return [(s - middle) / (statistics.stdev(spread) + 1e-6) for s in scores]
 
 
 @pytest.mark.parametrize('kernel', KERNELS)
@@ -95,14 +140,15 @@ def _slow(kernel, scores):
 )
 def test_equals_the_formula_group_by_group(kernel, scores, groups):
   got = _of_scores(kernel, scores, groups)
+  scores = [float(score) for score in scores]
   want = np.zeros(8)
   for group in set(groups):
     rows = [i for i, g in enumerate(groups) if g == group]
-    want[rows] = _slow(kernel, [float(scores[i]) for i in rows])
+    want[rows] = _slow(kernel, [scores[i] for i in rows], scores)
   np.testing.assert_allclose(got, want, atol=1e-5)
 
 
-@pytest.mark.parametrize('kernel', KERNELS)
+@pytest.mark.parametrize('kernel', [*BASELINES, advantages.sign_balanced])
 def test_sums_to_zero_over_a_group(kernel):
   got = _of_scores(kernel, [3, 1, 4, 1, 5, 9], [0, 0, 0, 1, 1, 1])
   np.testing.assert_allclose([got[:3].sum(), got[3:].sum()], 0, atol=1e-5)
@@ -117,6 +163,28 @@ def test_group_deviation_identities_of_binary_rewards():
   unit = _of_scores(advantages.group_normalize, [1, 0, 0, 0], [0] * 4)
   want = 2 * sigma / np.sqrt(4 / 3)
   np.testing.assert_allclose(np.mean(np.abs(unit)), want, rtol=1e-5)
+
+
+def test_one_of_four_correct_is_balanced_by_sign():
+  got = _of_scores(advantages.sign_balanced, [1, 0, 0, 0], [0] * 4)
+  np.testing.assert_allclose(got, [1, -1 / 3, -1 / 3, -1 / 3], rtol=1e-6)
+
+
+def test_a_tie_for_the_best_says_nothing():
+  got = _of_scores(advantages.best_of_group, [3, 1, 3], [0] * 3)
+  np.testing.assert_array_equal(got, np.zeros(3))
+
+
+@pytest.mark.parametrize('kernel', KERNELS)
+def test_no_gradient_reaches_the_rewards(kernel):
+  columns = worked.mask(), worked.sequences(), worked.one_group()
+
+  def total(rewards):
+    return jnp.sum(kernel(rewards, *columns))
+
+  for rewards in (worked.REWARDS, (1.0,) * 4):
+    got = jax.grad(total)(worked.at_end(rewards, np.nan))
+    np.testing.assert_array_equal(got, np.zeros((4, 3)))
 
 
 def test_a_nearly_unanimous_group_stays_of_order_one():
@@ -150,7 +218,7 @@ def test_equal_sums_added_in_another_order_are_equal(kernel):
   np.testing.assert_array_equal(got, np.zeros((3, 3)))
 
 
-@pytest.mark.parametrize('kernel', KERNELS)
+@pytest.mark.parametrize('kernel', BASELINES)
 def test_a_small_but_real_difference_counts(kernel):
   got = _of_scores(kernel, [1.0, 1.00001], [0, 0])
   assert got[1] > 0 > got[0]
@@ -167,6 +235,8 @@ def test_a_sequence_counts_once_however_long_and_only_with_tokens(kernel):
   mask = worked.mask().at[3].set(False)
   got = JITTED[kernel](rewards, mask, worked.sequences(), worked.one_group())
   want = _of_scores(kernel, [1.0, 0.0, 1.0], [0] * 3)
+  if kernel is advantages.length_weighted:  # 3 + 1 of the 6 tokens earned 1
+    want = [1 / 3, -2 / 3, 1 / 3]
   np.testing.assert_allclose(got, worked.per_sequence([*want, 0.0]), atol=1e-6)
 
 

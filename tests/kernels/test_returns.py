@@ -11,7 +11,7 @@ import pytest
 import worked
 
 from arl import levels
-from arl.kernels import returns, shaping
+from arl.kernels import advantages, returns, shaping
 
 SHAPE, NUM = (2, 9), 6
 
@@ -62,11 +62,9 @@ def _all(rewards, values, mask, ids, gamma, lam):
 
 
 def _run(rewards, values, mask, ids, gamma, lam):
-  return _all(
-    *map(jnp.asarray, (rewards, values, mask, ids)),
-    jnp.float32(gamma),
-    jnp.float32(lam),
-  )
+  rewards, values = (jnp.asarray(x, jnp.float32) for x in (rewards, values))
+  discounts = jnp.float32(gamma), jnp.float32(lam)
+  return _all(rewards, values, jnp.asarray(mask), jnp.asarray(ids), *discounts)
 
 
 @hypothesis.settings(max_examples=25, deadline=None)
@@ -97,6 +95,35 @@ def test_what_the_policy_did_not_write_is_never_read(bad):
   got = _run(rewards, values, mask, ids, 0.9, 0.8)
   for a, b in zip(got, clean):
     np.testing.assert_array_equal(a, b)
+
+
+def test_sequences_that_fill_rows_may_say_so_once_a_row():
+  rewards, values, mask, _ = _random(7)
+  rows = np.arange(2, dtype=np.int32)[:, None]
+  got = _run(rewards, values, mask, rows, 0.9, 0.8)
+  want = _run(rewards, values, mask, np.broadcast_to(rows, SHAPE), 0.9, 0.8)
+  for a, b in zip(got, want):
+    np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize('tokens', [0, 1])
+def test_sequences_of_no_token_and_of_one(tokens):
+  mask = np.arange(3)[None] < tokens
+  got = _run(np.full((1, 3), 2.0), np.full((1, 3), 0.5), mask, [[0]], 0.9, 0.8)
+  for column, want in zip(got, (1.5, 2.0, 2.0)):
+    np.testing.assert_array_equal(column, np.where(mask, want, 0))
+
+
+def test_no_gradient_passes():
+  rewards, values, mask, ids = _random(6)
+
+  def total(rewards, values):
+    columns = _run(rewards, values, mask, ids, 0.9, 0.8)
+    return sum(jnp.sum(returns.whiten(column, mask)) for column in columns)
+
+  fill = np.where(mask, rewards, np.float32('nan'))
+  for got in jax.grad(total, (0, 1))(fill, values):
+    np.testing.assert_array_equal(got, np.zeros(SHAPE))
 
 
 ONE = functools.partial(worked.sequences, 1)
@@ -135,6 +162,60 @@ def test_gae_and_its_target_by_hand(lam, advantage, target):
   np.testing.assert_allclose(got, [target], atol=1e-6)
 
 
+def _decay(length, alpha):
+  """What GAE by length passes on from the last token to the one before it."""
+  rewards = jnp.zeros((1, length)).at[0, -1].set(1)
+  got = returns.length_adaptive_gae(
+    rewards,
+    jnp.zeros((1, length)),
+    jnp.ones((1, length), bool),
+    ONE(length),
+    gamma=1.0,
+    alpha=alpha,
+  )
+  return float(got[0, -2])
+
+
+@pytest.mark.parametrize(
+  'length, alpha, want',
+  [(100, 0.05, 0.8), (1000, 0.05, 0.98), (10, 0.05, 0), (100, 0.4, 0.975)],
+)
+def test_the_longer_the_sequence_the_nearer_its_lam_is_to_1(
+  length, alpha, want
+):
+  np.testing.assert_allclose(_decay(length, alpha), want, rtol=1e-5)
+
+
+def test_gae_by_length_by_hand():
+  got = returns.length_adaptive_gae(
+    jnp.asarray([[0.0, 0, 0, 1]]),
+    jnp.asarray([[0.5, 0.6, 9.9, 0.8]]),
+    jnp.asarray([[True, True, False, True]]),
+    ONE(4),
+    gamma=1.0,
+    alpha=0.4,
+  )
+  np.testing.assert_allclose(got, [[0.138889, 0.233333, 0, 0.2]], atol=1e-6)
+
+
+@hypothesis.settings(max_examples=10, deadline=None)
+@hypothesis.given(seed=st.integers(0, 2**32 - 1))
+def test_gae_by_length_is_gae_of_each_sequence(seed):
+  rewards, values, mask, ids = _random(seed)
+  got = _BY_LENGTH(rewards, values, mask, levels.Level(jnp.asarray(ids), NUM))
+  want = np.zeros(SHAPE)
+  for sequence in range(NUM):
+    own = mask & (ids == sequence)
+    lam = max(0, 1 - 1 / (0.4 * max(own.sum(), 1)))
+    want += _slow(rewards, values, own, ids, 0.9, lam)
+  np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+_BY_LENGTH = jax.jit(
+  functools.partial(returns.length_adaptive_gae, gamma=0.9, alpha=0.4)
+)
+
+
 def test_returns_and_whitening_of_penalized_rewards():
   rewards = shaping.kl_in_reward(
     worked.at_end(worked.REWARDS),
@@ -153,6 +234,14 @@ def test_returns_and_whitening_of_penalized_rewards():
     [0.063653, 0.063653, 0.089692],
   ]
   np.testing.assert_allclose(white, worked.column(want), atol=2e-6)
+
+
+def test_whitening_after_a_group_baseline():
+  columns = worked.mask(), worked.sequences(), worked.one_group()
+  center = advantages.group_center(worked.at_end(worked.REWARDS), *columns)
+  got = returns.whiten(center, worked.mask())
+  want = worked.per_sequence((1.11094, -0.993999, -1.520234, 0.058471))
+  np.testing.assert_allclose(got, want, atol=2e-6)
 
 
 def _slow_whiten(values):
