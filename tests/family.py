@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from arl import levels, types
-from arl.kernels import advantages, aggregations, ratios, surrogates
+from arl.kernels import advantages, aggregations, ratios, surrogates, weights
 from arl.methods import compose, grpo, ppo, reinforce, sequence, terms
 
 RECIPES: dict[str, compose.Objective | compose.Term] = {
@@ -50,7 +50,7 @@ SURROGATES: dict[str, types.Kernel] = {
   'dual_clip': functools.partial(
     surrogates.dual_clip, low=0.2, high=0.2, cap=1.1
   ),
-  'clipped_weight': functools.partial(surrogates.clipped_weight, high=0.2),
+  'clipped_weight': functools.partial(weights.clipped_weight, high=0.2),
 }
 RATIOS: dict[str, types.Kernel] = {
   'token': ratios.token,

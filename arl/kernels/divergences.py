@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 _LARGEST = 20.0
+_ROUNDING = 1e-5  # a log-probability may be so much above 0
 
 
 def k1(logp: jax.Array, ref_logp: jax.Array) -> jax.Array:
@@ -34,3 +35,14 @@ def k3(logp: jax.Array, ref_logp: jax.Array) -> jax.Array:
   """
   x = jnp.clip(logp - ref_logp, -_LARGEST, _LARGEST)
   return jnp.expm1(-x) + x
+
+
+def binary_kl(logp: jax.Array, rollout_logp: jax.Array) -> jax.Array:
+  """KL from the behavior to the policy, over {the token, all others}.
+
+  At most the KL over the whole vocabulary, and exact for the given token: no
+  estimate (DPPO, arXiv:2602.04879).
+  """
+  mu = jnp.exp(rollout_logp)
+  rest, old_rest = (_ROUNDING - jnp.expm1(x) for x in (logp, rollout_logp))
+  return mu * (rollout_logp - logp) + (1 - mu) * jnp.log(old_rest / rest)

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from arl.kernels import divergences, surrogates
+from arl.kernels import divergences, surrogates, weights
 
 
 def ratio(log_ratio: jax.Array) -> jax.Array:
@@ -35,4 +35,4 @@ def clip_fraction(
 # Surrogates that are ratio * advantage where they do not clip.
 CLIPPED = frozenset({surrogates.clip, surrogates.dual_clip})
 # Surrogates with a truncated weight -> the monitor that takes their bounds.
-CAPPED = {surrogates.clipped_weight: weight_capped}
+CAPPED = {weights.clipped_weight: weight_capped}

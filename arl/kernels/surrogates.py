@@ -57,21 +57,3 @@ def dual_clip(
   objective = clip(log_ratio, advantage, low=low, high=high)
   floor = cap * advantage
   return jnp.where((advantage < 0) & (objective < floor), floor, objective)
-
-
-def clipped_weight(
-  log_ratio: jax.Array,
-  logp: jax.Array,
-  advantage: jax.Array,
-  *,
-  high: float,
-  low: float = 1.0,
-) -> jax.Array:
-  """sg[clip(r, 1 - low, 1 + high)] * advantage * logp.
-
-  CISPO (MiniMax-M1, arXiv:2506.13585, eq. 4): the importance weight is
-  truncated and carries no gradient, so no token loses its gradient to clipping.
-  low = 1 leaves the lower side open.
-  """
-  weight = jnp.clip(ratio(log_ratio), 1 - low, 1 + high)
-  return jax.lax.stop_gradient(weight) * advantage * logp

@@ -2,7 +2,7 @@
 
 import functools
 
-from arl.kernels import advantages, aggregations, surrogates
+from arl.kernels import advantages, aggregations, surrogates, weights
 from arl.methods import compose, terms
 
 
@@ -59,5 +59,5 @@ def cispo(*, high: float = 4.0, low: float = 1.0) -> compose.Objective:
   open. Status: published form, bound from another publication.
   """
   return dapo()._replace(
-    surrogate=functools.partial(surrogates.clipped_weight, low=low, high=high),
+    surrogate=functools.partial(weights.clipped_weight, low=low, high=high),
   )

@@ -22,8 +22,6 @@ def _read(kernel, logp, advantage):
   """A surrogate of any signature, of tokens whose anchor is OLD."""
   if kernel is surrogates.reinforce:
     return kernel(logp, advantage)
-  if kernel.func is surrogates.clipped_weight:
-    return kernel(logp - OLD, logp, advantage)
   return kernel(logp - OLD, advantage)
 
 
@@ -40,11 +38,6 @@ class WorkedTest(chex.TestCase):
       -0.298746,
     ),
     ('dual_clip', functools.partial(DUAL, cap=1.3), -0.296731),
-    (
-      'clipped_weight',
-      functools.partial(surrogates.clipped_weight, high=0.28),
-      0.397880,
-    ),
   )
   def test_loss(self, kernel, want):
     objective = self.variant(functools.partial(_read, kernel))(LOGP, ADVANTAGE)
@@ -58,23 +51,12 @@ CLIPPED = [
   [-0.039509, 0.0, -0.022795],
 ]
 DUAL_CLIPPED = [CLIPPED[0], [0.0, 0.056676], *CLIPPED[2:]]
-CAPPED = [
-  [-0.152294, -0.102086, -0.176386],
-  [0.080175, 0.056676],
-  [0.092309],
-  [-0.039509, -0.048105, -0.022795],
-]
 
 
 class GradientTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ('clip', CLIP, CLIPPED),
     ('dual_clip', functools.partial(DUAL, cap=1.3), DUAL_CLIPPED),
-    (
-      'clipped_weight',
-      functools.partial(surrogates.clipped_weight, high=0.28),
-      CAPPED,
-    ),
   )
   def test_worked(self, kernel, want):
     def loss(logp):
@@ -143,14 +125,3 @@ def test_the_ratio_is_finite_everywhere():
   np.testing.assert_allclose(
     jax.jit(surrogates.ratio)(x), [1 / e, 1 / e, 1, e, e], rtol=1e-6
   )
-
-
-def test_clipped_weight_can_bound_the_lower_side_too():
-  two_sided = functools.partial(surrogates.clipped_weight, low=0.2, high=0.2)
-  log_ratio = jnp.log(jnp.asarray([0.5, 1.0, 2.0]))
-
-  def objective(logp):
-    return jnp.sum(two_sided(log_ratio, logp, jnp.asarray([1.0, -1.0, 1.0])))
-
-  got = jax.grad(objective)(jnp.asarray([-1.0, -2.0, -3.0]))
-  np.testing.assert_allclose(got, [0.8, -1.0, 1.2], rtol=1e-6)
