@@ -6,7 +6,9 @@ from typing import Any
 
 import jax
 import optax
+from optax import contrib
 
+from arl import names
 from arl.models import functional
 
 
@@ -19,27 +21,115 @@ def adamw(
   b2: float,
   weight_decay: float,
   max_norm: float,
+  schedule: str = 'schedules.cosine',
 ) -> optax.GradientTransformation:
   """AdamW on the gradient of the whole update, clipped by its global norm.
 
   Args:
     lr: the peak learning rate.
     warmup: updates of linear warm-up from 0.
-    decay: updates from the start to the end of a cosine decay to 0; 0 keeps
-      the peak for ever.
+    decay: updates from the start to the end of the decay to 0; 0 keeps the peak
+      for ever.
     b1: decay of the first moment.
     b2: decay of the second moment.
     weight_decay: decoupled, times the learning rate.
     max_norm: the gradient is scaled down to this norm.
+    schedule: the function of `arl.train.schedules`, or of a dotted path, that
+      the rate decays by.
   """
-  if decay:
-    schedule = optax.warmup_cosine_decay_schedule(0.0, lr, warmup, decay)
-  else:
-    schedule = optax.linear_schedule(0.0 if warmup else lr, lr, max(warmup, 1))
+  rate = _rate(schedule, lr, warmup, decay)
   return optax.chain(
     optax.clip_by_global_norm(max_norm),
-    optax.adamw(schedule, b1=b1, b2=b2, weight_decay=weight_decay),
+    optax.adamw(rate, b1=b1, b2=b2, weight_decay=weight_decay),
   )
+
+
+def muon(
+  *,
+  lr: float,
+  warmup: int,
+  decay: int,
+  momentum: float,
+  b1: float,
+  b2: float,
+  weight_decay: float,
+  max_norm: float,
+  schedule: str = 'schedules.cosine',
+) -> optax.GradientTransformation:
+  """Muon for the matrices of the layers, AdamW for everything else.
+
+  Muon (Jordan, 2024) takes the momentum of a matrix [n, m], looks one step
+  ahead, and replaces it by a matrix with the same singular vectors and singular
+  values near 1: five steps of a quintic Newton-Schulz iteration from the
+  momentum over its Frobenius norm. Times 0.2 sqrt(max(n, m)) a change has the
+  size of one of AdamW's, so both share a learning rate and a weight decay
+  (Moonlight, 2502.16982). Embeddings, head, norms, biases and a value head are
+  AdamW's, without Nesterov's look ahead.
+
+  The momentum is optax's: a mean of the gradients, corrected for its start from
+  0, where Jordan's is their sum. Its size does not matter; but the look ahead
+  corrects its two parts by different powers, so that in the first tens of
+  updates the newest gradient weighs more than in his. The iteration, its
+  constants and the transposition of tall matrices are the same. All heads of a
+  query, key or value projection make one matrix.
+
+  Args:
+    lr: the peak learning rate.
+    warmup: updates of linear warm-up from 0.
+    decay: updates from the start to the end of the decay to 0; 0 keeps the peak
+      for ever.
+    momentum: Muon's decay of the momentum; 0.95 in the papers.
+    b1: AdamW's decay of the first moment.
+    b2: AdamW's decay of the second moment.
+    weight_decay: decoupled, times the learning rate; of both.
+    max_norm: the gradient of all parameters is scaled down to this norm.
+    schedule: the function of `arl.train.schedules`, or of a dotted path, that
+      the rate decays by.
+  """
+  rate = _rate(schedule, lr, warmup, decay)
+  parts = {
+    'muon': contrib.muon(
+      rate,
+      beta=momentum,
+      eps=1e-7,
+      weight_decay=weight_decay,
+      consistent_rms=0.2,
+    ),
+    'adamw': optax.adamw(rate, b1=b1, b2=b2, weight_decay=weight_decay),
+  }
+  return optax.chain(
+    optax.clip_by_global_norm(max_norm), optax.partition(parts, _muon_or_adamw)
+  )
+
+
+def _rate(schedule: str, lr: float, warmup: int, decay: int) -> optax.Schedule:
+  made = names.resolve(schedule, 'arl.train')
+  return made(lr=lr, warmup=warmup, decay=decay)
+
+
+def _paths(params: functional.Params) -> Any:
+  """The path of each parameter, such as 'layers/3/mlp/up/kernel'."""
+  return jax.tree_util.tree_map_with_path(
+    lambda path, _: jax.tree_util.keystr(path, simple=True, separator='/'),
+    params,
+  )
+
+
+def _muon_or_adamw(params: functional.Params) -> Any:
+  """Who moves each parameter."""
+  made = jax.tree.map(
+    lambda path, x: (
+      'muon' if x.ndim == 2 and path.startswith('layers/') else 'adamw'
+    ),
+    _paths(params),
+    params,
+  )
+  if 'muon' not in jax.tree.leaves(made):
+    raise ValueError(
+      'muon: no matrix of a layer is trained; name optimizers.adamw, or let'
+      ' updates.frozen leave some.'
+    )
+  return made
 
 
 def matching(params: functional.Params, pattern: str) -> Any:
@@ -58,10 +148,7 @@ def matching(params: functional.Params, pattern: str) -> Any:
     raise ValueError(
       f'frozen: {pattern!r} is no regular expression: {error}.'
     ) from error
-  paths = jax.tree_util.tree_map_with_path(
-    lambda path, _: jax.tree_util.keystr(path, simple=True, separator='/'),
-    params,
-  )
+  paths = _paths(params)
   found = jax.tree.map(lambda path: bool(compiled.fullmatch(path)), paths)
   if len(set(jax.tree.leaves(found))) != 2:
     which = 'every' if all(jax.tree.leaves(found)) else 'no'
@@ -77,8 +164,7 @@ def except_for(
   tx: optax.GradientTransformation, frozen: str
 ) -> optax.GradientTransformation:
   """The optimizer, without updates or state for parameters that match."""
-
-  def moved(params):
-    return jax.tree.map(operator.not_, matching(params, frozen))
-
-  return optax.masked(tx, moved)
+  fixed = lambda params: matching(params, frozen)
+  moved = lambda params: jax.tree.map(operator.not_, fixed(params))
+  still = optax.masked(optax.set_to_zero(), fixed)
+  return optax.chain(still, optax.masked(tx, moved))

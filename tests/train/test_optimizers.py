@@ -59,6 +59,26 @@ def test_the_rate_decays_along_a_cosine():
   close(rates(adamw(warmup=2, decay=6), 8), [0, 0.05, *cosine, 0])
 
 
+def test_the_rate_decays_along_a_line():
+  linear = functools.partial(adamw, schedule='schedules.linear')
+  rise, fall = [0, 0.05], [0.1, 0.075, 0.05, 0.025, 0, 0]
+  close(rates(linear(warmup=2, decay=6), 8), [*rise, *fall])
+  close(rates(linear(decay=4), 6), fall)
+  close(rates(linear(warmup=2), 4), [*rise, 0.1, 0.1])
+
+
+def test_a_constant_rate_has_no_decay():
+  constant = functools.partial(adamw, schedule='schedules.constant')
+  close(rates(constant(warmup=2), 4), [0, 0.05, 0.1, 0.1])
+  with pytest.raises(ValueError, match='schedules.constant: decay is 6'):
+    constant(decay=6)
+
+
+def test_an_unknown_schedule_is_refused():
+  with pytest.raises(ValueError, match="did you mean 'schedules.linear'"):
+    adamw(schedule='schedules.liner')
+
+
 def test_the_whole_gradient_is_scaled_to_the_norm():
   # Adam hides a scale, except where a moment remembers a smaller gradient.
   gradients = [[0.3, 0.4], [3.0, 4.0]]
@@ -80,13 +100,15 @@ def test_two_steps_by_hand():
   close(path(adamw(b1=0.5, b2=0.5), [[2.0], [-1.0]]), [[-0.1], [-0.1]])
 
 
-def test_a_decay_that_ends_before_the_warm_up_is_refused():
-  with pytest.raises(ValueError):
-    adamw(warmup=10, decay=5)
+@pytest.mark.parametrize('schedule', ['schedules.cosine', 'schedules.linear'])
+def test_a_decay_that_ends_before_the_warm_up_is_refused(schedule):
+  message = f'{schedule}: decay=5 ends before warmup=10'
+  with pytest.raises(ValueError, match=message):
+    adamw(warmup=10, decay=5, schedule=schedule)
 
 
 @pytest.mark.parametrize('missing', PLAIN)
-def test_nothing_has_a_default(missing):
+def test_nothing_but_the_schedule_has_a_default(missing):
   keywords = {k: v for k, v in PLAIN.items() if k != missing}
   with pytest.raises(TypeError, match=missing):
     optimizers.adamw(**keywords)
