@@ -17,7 +17,7 @@ class Model(NamedTuple):
   """A causal language model.
 
   Shapes: B rows, T tokens of a row, N new tokens, S cache slots, D width,
-  V vocabulary.
+  V vocabulary, L layers, H query heads.
 
   Attributes:
     init: (key) -> params.
@@ -28,6 +28,9 @@ class Model(NamedTuple):
       (hidden [B, N, D], cache). Appends tokens to cached sequences; a position
       of -1 is no token: nothing is written and its hidden means nothing. A
       token attends to cache slots 0..position.
+    attention_maxima: (params, tokens, positions, segments), as for `apply` ->
+      float32 [L, H], the largest attention logit of each layer and query head
+      over the pairs of tokens that see each other; -inf where none do.
     cache: (B, S) -> an empty cache.
     logits: (params, hidden [..., D]) -> float32 [..., V].
     vocab: V, how many ids the model knows.
@@ -37,6 +40,7 @@ class Model(NamedTuple):
   init: Callable[[jax.Array], Params]
   apply: Callable[..., jax.Array]
   extend: Callable[..., tuple[jax.Array, Cache]]
+  attention_maxima: Callable[..., jax.Array]
   cache: Callable[[int, int], Cache]
   logits: Callable[[Params, jax.Array], jax.Array]
   vocab: int

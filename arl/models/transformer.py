@@ -44,6 +44,9 @@ def make(
   def extend(params, tokens, positions, cache):
     return bind(params).extend(tokens, positions, cache)
 
+  def attention_maxima(params, tokens, positions, segments):
+    return bind(params).attention_maxima(tokens, positions, segments)
+
   def cache(rows, slots):
     shape = rows, size.kv_heads, slots, size.head_dim
     empty = lambda: jnp.zeros(shape, kind)
@@ -53,7 +56,14 @@ def make(
     return bind(params).logits(hidden)
 
   return functional.Model(
-    init, apply, extend, cache, logits, size.vocab, size.context
+    init,
+    apply,
+    extend,
+    attention_maxima,
+    cache,
+    logits,
+    size.vocab,
+    size.context,
   )
 
 
@@ -77,21 +87,30 @@ class Decoder(nnx.Module):
     self.head = None if size.tied else table()
     self.size, self.dtype = size, dtype
 
+  def angles(self, positions):
+    return rope.tables(self.size.rope, self.size.head_dim, positions)
+
   def apply(self, tokens, positions, segments, remat):
-    size = self.size
-    angles = rope.tables(size.rope, size.head_dim, positions)
-    same = segments[:, :, None] == segments[:, None, :]
-    mask = same & (segments != 0)[:, None, :]
-    mask &= jnp.tri(tokens.shape[1], dtype=bool)[None]
+    angles, mask = self.angles(positions), _causal(segments)
     x = self.embed(tokens.reshape(-1))
     for layer in self.layers:
       run = lambda x, layer=layer: layer(x, angles, mask, _by_head)[0]
       x = jax.checkpoint(run)(x) if remat == 'layer' else run(x)
     return self.norm(x).reshape(*tokens.shape, -1)
 
+  def attention_maxima(self, tokens, positions, segments):
+    angles, mask = self.angles(positions), _causal(segments)
+    x = self.embed(tokens.reshape(-1))
+    found = []
+    for layer in self.layers:
+      found.append(
+        layer.attention.maxima(layer.attention_norm(x), angles, mask)
+      )
+      x, _ = layer(x, angles, mask, _by_head)
+    return jnp.stack(found)
+
   def extend(self, tokens, positions, cache):
-    size = self.size
-    angles = rope.tables(size.rope, size.head_dim, positions)
+    angles = self.angles(positions)
     slots = jnp.arange(cache[0][0].shape[2])
     mask = slots[None, None, :] <= positions[:, :, None]
     x = self.embed(tokens.reshape(-1))
@@ -146,17 +165,29 @@ class Attention(nnx.Module):
     self.size = size
 
   def __call__(self, x, angles, mask, store):
-    size, (rows, length) = self.size, mask.shape[:2]
-    heads = lambda flat: flat.reshape(rows, length, -1, size.head_dim)
+    query, key = self.queries_and_keys(x, angles, mask.shape[:2])
+    value = self.value(x).reshape(key.shape)
+    keys, values = store(key, value)
+    mixed = _attend(query, keys, values, mask).reshape(len(x), -1)
+    return self.out(mixed), (keys, values)
+
+  def maxima(self, x, angles, mask):
+    query, key = self.queries_and_keys(x, angles, mask.shape[:2])
+    scores = _scores(query, key.swapaxes(1, 2))
+    seen = jnp.where(mask[:, None, None], scores, -jnp.inf)
+    return seen.max((0, 3, 4)).reshape(-1)
+
+  def queries_and_keys(self, x, angles, shape):
+    """[B, N, K, G, D] and [B, N, K, D] of x [B*N, W], shape (B, N)."""
+    size = self.size
+    heads = lambda flat: flat.reshape(*shape, -1, size.head_dim)
     query, key = heads(self.query(x)), heads(self.key(x))
     if size.qk_norm:
       query, key = self.query_norm(query), self.key_norm(key)
     query, key = rope.rotate(query, *angles), rope.rotate(key, *angles)
-    keys, values = store(key, heads(self.value(x)))
     groups = size.heads // size.kv_heads
-    query = query.reshape(rows, length, size.kv_heads, groups, size.head_dim)
-    mixed = _attend(query, keys, values, mask).reshape(len(x), -1)
-    return self.out(mixed), (keys, values)
+    grouped = *shape, size.kv_heads, groups, size.head_dim
+    return query.reshape(grouped), key
 
 
 class Mlp(nnx.Module):
@@ -197,12 +228,8 @@ def _attend(
     mask: bool [B, N, S]. Where all is false the answer is a finite mean.
   """
   rows, length, heads, groups, dim = query.shape
-  query = query.transpose(0, 2, 3, 1, 4).reshape(rows, heads, -1, dim)
-  scores = jnp.einsum(
-    'bkmd,bksd->bkms', query, keys, preferred_element_type=jnp.float32
-  ).reshape(rows, heads, groups, length, -1)
   # Finite, so that a row of nothing but padding has no nan in its gradient.
-  scores = jnp.where(mask[:, None, None], scores / math.sqrt(dim), -1e30)
+  scores = jnp.where(mask[:, None, None], _scores(query, keys), -1e30)
   peak = jax.lax.stop_gradient(scores.max(-1, keepdims=True))
   weights = jnp.exp(scores - peak)
   mixed = jnp.einsum(
@@ -214,6 +241,23 @@ def _attend(
   # Dividing after mixing saves a sixth of a gradient step on CPU.
   mixed /= weights.sum(-1, keepdims=True)
   return mixed.transpose(0, 3, 1, 2, 4).astype(values.dtype)
+
+
+def _scores(query: jax.Array, keys: jax.Array) -> jax.Array:
+  """Attention logits, float32 [B, K, G, N, S], of what `_attend` takes."""
+  rows, length, heads, groups, dim = query.shape
+  query = query.transpose(0, 2, 3, 1, 4).reshape(rows, heads, -1, dim)
+  scores = jnp.einsum(
+    'bkmd,bksd->bkms', query, keys, preferred_element_type=jnp.float32
+  )
+  return scores.reshape(rows, heads, groups, length, -1) / math.sqrt(dim)
+
+
+def _causal(segments: jax.Array) -> jax.Array:
+  """bool [B, T, T]: whether a token, in rows, sees another, in columns."""
+  same = segments[:, :, None] == segments[:, None, :]
+  mask = same & (segments != 0)[:, None, :]
+  return mask & jnp.tri(segments.shape[1], dtype=bool)[None]
 
 
 def _by_head(keys: jax.Array, values: jax.Array) -> Pair:
