@@ -5,22 +5,37 @@ x = logp - ref_logp for a token sampled from the policy, each has the value
 below; what its *gradient* estimates is another matter (John Schulman,
 "Approximating KL divergence", 2020; enumerated in the tests):
 
-  kernel  value            expected gradient, on policy
-  k1      x                0: no use as a loss, good as a penalty in the reward
-  k2      x^2 / 2          that of KL(policy || reference), exactly
-  k3      exp(-x) - 1 + x  that of KL(reference || policy)
+  kernel       value               expected gradient, on policy
+  k1           x                   0: no use as a loss, good as a penalty in
+                                   the reward
+  absolute     |x|                 that of the L1 distance, twice the total
+                                   variation
+  k2           x^2 / 2             that of KL(policy || reference), exactly
+  k3           exp(-x) - 1 + x     that of KL(reference || policy)
+  k3_cut       k3, at most 10      as k3 where it is not cut, 0 where it is
+  k3_plus      k3                  that of k2: KL(policy || reference)
+  k3_unbiased  exp(logp - old_logp)  that of KL(policy || reference), also when
+               * k3                the tokens came from old_logp
+
+`binary_kl` is no such estimator: it compares with the behavior.
 """
 
 import jax
 import jax.numpy as jnp
 
 _LARGEST = 20.0
+_CUT = 10.0
 _ROUNDING = 1e-5  # a log-probability may be so much above 0
 
 
 def k1(logp: jax.Array, ref_logp: jax.Array) -> jax.Array:
   """The log-ratio: unbiased, high variance, no gradient in expectation."""
   return logp - ref_logp
+
+
+def absolute(logp: jax.Array, ref_logp: jax.Array) -> jax.Array:
+  """The size of the log-ratio: at least the KL on average; its pull is even."""
+  return jnp.abs(logp - ref_logp)
 
 
 def k2(logp: jax.Array, ref_logp: jax.Array) -> jax.Array:
@@ -37,11 +52,39 @@ def k3(logp: jax.Array, ref_logp: jax.Array) -> jax.Array:
   return jnp.expm1(-x) + x
 
 
+def k3_cut(logp: jax.Array, ref_logp: jax.Array) -> jax.Array:
+  """k3, at most 10, as a public trainer has it under 'low_var_kl'.
+
+  A token far below the reference counts 10 and no longer pulls.
+  """
+  whole = k3(logp, ref_logp)
+  return jnp.where(whole <= _CUT, whole, _CUT)
+
+
+def k3_plus(logp: jax.Array, ref_logp: jax.Array) -> jax.Array:
+  """k3 as a value, the gradient of k2: neither is biased on policy."""
+  stop = jax.lax.stop_gradient
+  pull = k2(logp, ref_logp)
+  return stop(k3(logp, ref_logp)) + (pull - stop(pull))
+
+
+def k3_unbiased(
+  logp: jax.Array, ref_logp: jax.Array, old_logp: jax.Array
+) -> jax.Array:
+  """k3 weighted by the ratio, whose gradient counts (arXiv:2512.02556).
+
+  DeepSeek-V3.2: the expectation over tokens from `old_logp` is the KL of the
+  policy, and so is that of the gradient.
+  """
+  moved = jnp.clip(logp - old_logp, -_LARGEST, _LARGEST)
+  return jnp.exp(moved) * k3(logp, ref_logp)
+
+
 def binary_kl(logp: jax.Array, rollout_logp: jax.Array) -> jax.Array:
   """KL from the behavior to the policy, over {the token, all others}.
 
-  At most the KL over the whole vocabulary, and exact for the given token: no
-  estimate (DPPO, arXiv:2602.04879).
+  No estimate but a bound: at most the KL over the whole vocabulary (DPPO,
+  arXiv:2602.04879).
   """
   mu = jnp.exp(rollout_logp)
   rest, old_rest = (_ROUNDING - jnp.expm1(x) for x in (logp, rollout_logp))
