@@ -74,16 +74,19 @@ def mean(values: Sequence[float]) -> tuple[float, list[float] | None]:
 
 def line(
   name: str,
-  value: float,
+  value: float | None,
   unit: str,
   aim: str,
   seeds: Sequence[int],
   interval: Sequence[float] | None,
 ) -> dict[str, Any]:
-  """Prints a number of a study as one JSON object, and gives it."""
+  """Prints a number of a study as one JSON object, and gives it.
+
+  None stands for a number that is undefined.
+  """
   made = {
     'name': name,
-    'value': round(float(value), 4),
+    'value': None if value is None else round(float(value), 4),
     'unit': unit,
     'aim': aim,
     'seeds': list(seeds),

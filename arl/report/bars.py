@@ -1,0 +1,75 @@
+"""Bars with intervals, as PNG files."""
+
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from matplotlib import figure
+from matplotlib.backends import backend_agg
+
+_COLOR, _INK, _FAINT = '#0072b2', '#333333', '#dddddd'
+
+
+class Bar(NamedTuple):
+  """One bar.
+
+  Attributes:
+    label: below it.
+    value: its height; None where it is undefined, which is then written there.
+    interval: (low, high) around the value; None for none.
+  """
+
+  label: str
+  value: float | None
+  interval: Sequence[float] | None = None
+
+
+def bars(
+  made: Sequence[Bar],
+  *,
+  title: str,
+  unit: str,
+  reference: float,
+  path: str | os.PathLike,
+) -> None:
+  """Draws bars side by side, and a line to compare them with.
+
+  Args:
+    made: from left to right.
+    title: what is measured.
+    unit: the label of the vertical axis.
+    reference: height of the dashed line.
+    path: of the PNG file to write.
+
+  Raises:
+    ValueError: there are no bars.
+  """
+  if not made:
+    raise ValueError('bars: got no bars, expected at least one; give labels.')
+  width = max(4.0, 1.5 + 0.5 * len(made))
+  drawing = figure.Figure((width, 3.5), layout='constrained', dpi=150)
+  axis = drawing.add_subplot()
+  axis.set_title(title, fontsize=11, loc='left', color=_INK)
+  axis.set_ylabel(unit, color=_INK)
+  axis.axhline(reference, color=_INK, linestyle='--', linewidth=1)
+  axis.axhline(0, color=_INK, linewidth=0.8)
+  for place, bar in enumerate(made):
+    if bar.value is None:
+      axis.text(
+        place, 0, 'undefined', rotation=90, ha='center', va='bottom', color=_INK
+      )
+      continue
+    axis.bar(place, bar.value, width=0.7, color=_COLOR)
+    if bar.interval is not None:
+      low, high = bar.interval
+      axis.vlines(place, low, high, color=_INK, linewidth=1.5)
+  axis.set_xticks(range(len(made)), [bar.label for bar in made])
+  axis.grid(True, axis='y', color=_FAINT, linewidth=0.6)
+  axis.set_axisbelow(True)
+  axis.tick_params(colors=_INK, labelsize=9)
+  axis.spines[['top', 'right']].set_visible(False)
+  # Named, so that no display and no global state is touched; without metadata,
+  # so that equal bars are equal files.
+  canvas = backend_agg.FigureCanvasAgg(drawing)
+  with open(path, 'wb') as file:
+    canvas.print_png(file, metadata={'Software': None})
