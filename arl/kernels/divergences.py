@@ -25,7 +25,7 @@ import jax.numpy as jnp
 
 _LARGEST = 20.0
 _CUT = 10.0
-_ROUNDING = 1e-5  # a log-probability may be so much above 0
+_SMALLEST = 1e-8
 
 
 def k1(logp: jax.Array, ref_logp: jax.Array) -> jax.Array:
@@ -86,6 +86,8 @@ def binary_kl(logp: jax.Array, rollout_logp: jax.Array) -> jax.Array:
   No estimate but a bound: at most the KL over the whole vocabulary (DPPO,
   arXiv:2602.04879).
   """
-  mu = jnp.exp(rollout_logp)
-  rest, old_rest = (_ROUNDING - jnp.expm1(x) for x in (logp, rollout_logp))
-  return mu * (rollout_logp - logp) + (1 - mu) * jnp.log(old_rest / rest)
+  rest, old_rest = (
+    jnp.maximum(-jnp.expm1(x), _SMALLEST) for x in (logp, rollout_logp)
+  )
+  of_token = jnp.exp(rollout_logp) * (rollout_logp - logp)
+  return of_token + old_rest * jnp.log(old_rest / rest)

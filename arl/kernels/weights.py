@@ -13,6 +13,7 @@ from arl import ranges
 from arl.kernels import divergences, surrogates
 
 _SMALLEST_REST = 1e-6
+_ROUNDING = 1e-4
 
 
 def clipped_weight(
@@ -180,10 +181,11 @@ def near_by_binary_kl(
 ) -> jax.Array:
   """True but where a step would go further away than `low` or `high` nats.
 
-  Where a log-probability is above 0 by more than rounding there is no
-  divergence, and a step away is not taken.
+  A behavior log-probability above 0 by more than rounding is none: there is no
+  divergence from it, and a step away is not taken.
   """
   divergence = divergences.binary_kl(logp, rollout_logp)
+  known = rollout_logp < _ROUNDING
   bound = jnp.where(advantage > 0, high, low).astype(logp.dtype)
   away = jnp.where(advantage > 0, logp > rollout_logp, logp < rollout_logp)
-  return ~away | (divergence <= bound) | (advantage == 0)
+  return ~away | (known & (divergence <= bound)) | (advantage == 0)

@@ -88,8 +88,11 @@ GRADIENTS = {
 }
 
 
-def _loss(kernel, anchor, advantage, weigh):
-  def loss(logp):
+@functools.cache
+def _loss(kernel):
+  """(loss, gradient in logp), compiled once a kernel."""
+
+  def loss(logp, anchor, advantage, weigh):
     return -jnp.sum(weigh * kernel(logp, anchor, advantage))
 
   return jax.jit(jax.value_and_grad(loss))
@@ -97,8 +100,8 @@ def _loss(kernel, anchor, advantage, weigh):
 
 @pytest.mark.parametrize('name', WORKED)
 def test_worked_loss_and_gradient(name):
-  *parts, want = WORKED[name]
-  loss, gradient = _loss(*parts)(LOGP)
+  kernel, *columns, want = WORKED[name]
+  loss, gradient = _loss(kernel)(LOGP, *columns)
   np.testing.assert_allclose(loss, want, atol=1e-6)
   rows = worked.column(GRADIENTS[name])
   np.testing.assert_allclose(gradient[MASK], rows[MASK], atol=1e-6)
@@ -112,7 +115,7 @@ ALL = {
 
 @pytest.mark.parametrize('name', ALL)
 def test_on_policy_the_gradient_is_that_of_reinforce(name):
-  _, gradient = _loss(ALL[name], LOGP, ADVANTAGE, TOKENS)(LOGP)
+  _, gradient = _loss(ALL[name])(LOGP, LOGP, ADVANTAGE, TOKENS)
   want = -TOKENS * ADVANTAGE
   np.testing.assert_allclose(gradient, want, rtol=1e-6)
 
@@ -122,7 +125,7 @@ def test_on_policy_the_gradient_is_that_of_reinforce(name):
 def test_everything_is_finite(name, gap):
   anchor = jnp.maximum(LOGP - gap, -1e30)
   for advantage in (ADVANTAGE, -ADVANTAGE, jnp.zeros_like(ADVANTAGE)):
-    loss, gradient = _loss(ALL[name], anchor, advantage, TOKENS)(LOGP)
+    loss, gradient = _loss(ALL[name])(LOGP, anchor, advantage, TOKENS)
     assert np.isfinite(loss) and np.all(np.isfinite(gradient))
   assert not np.any(gradient)
 
@@ -221,3 +224,10 @@ def test_certainty_up_to_rounding_is_kept():
   above = jnp.asarray([1e-6, 0.0, -1e-7], jnp.float32)
   got = BINARY_KL(jnp.full(3, -0.01), above, -jnp.ones(3))
   assert np.all(np.asarray(got) < 0)
+
+
+def test_a_behavior_that_is_no_probability_is_not_left_further():
+  got = BINARY_KL(
+    jnp.full(2, -0.01), jnp.full(2, 0.3), jnp.asarray([-1.0, 1.0])
+  )
+  assert got[0] == 0 and got[1] > 0
