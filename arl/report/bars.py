@@ -63,6 +63,7 @@ def bars(
     if bar.interval is not None:
       low, high = bar.interval
       axis.vlines(place, low, high, color=_INK, linewidth=1.5)
+  axis.set_xlim(-0.6, len(made) - 0.4)
   axis.set_xticks(range(len(made)), [bar.label for bar in made])
   axis.grid(True, axis='y', color=_FAINT, linewidth=0.6)
   axis.set_axisbelow(True)
