@@ -1,11 +1,29 @@
-"""Losses of a value function, a token."""
+"""Value functions: losses, a token, and what a categorical critic means.
+
+A categorical critic gives logits over `bins` of equal width on [low, high]; its
+value is the expected center of a bin. Losses are differentiated; what they aim
+at is not.
+"""
+
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 
+from arl import ranges
+
+
+def value_mse(value: jax.Array, returns: jax.Array) -> jax.Array:
+  """Half the squared error."""
+  return jnp.square(value - jax.lax.stop_gradient(returns)) / 2
+
 
 def value_clip(
-  value: jax.Array, old_value: jax.Array, returns: jax.Array, *, clip: float
+  value: jax.Array,
+  old_value: jax.Array,
+  returns: jax.Array,
+  *,
+  clip: ranges.Positive,
 ) -> jax.Array:
   """Half the larger of the free and the clipped squared error.
 
@@ -15,3 +33,90 @@ def value_clip(
   near = old_value + jnp.clip(value - old_value, -clip, clip)
   free, bounded = jnp.square(value - returns), jnp.square(near - returns)
   return jnp.where(free >= bounded, free, bounded) / 2
+
+
+def bounded(
+  value: jax.Array, *, low: ranges.Finite, high: ranges.Finite
+) -> jax.Array:
+  """low + (high - low) * sigmoid(value): a value within the range of rewards.
+
+  BPCO (arXiv:2608.23566). A step that comes before whatever reads `value`, and,
+  on `old_value`, before the advantage.
+  """
+  return low + (high - low) * jax.nn.sigmoid(value)
+
+
+def support(low: float, high: float, bins: int) -> jax.Array:
+  """The centers of the bins [bins]."""
+  return low + (high - low) * (jnp.arange(bins, dtype=float) + 0.5) / bins
+
+
+def expected_value(
+  old_value_logits: jax.Array, *, low: ranges.Finite, high: ranges.Finite
+) -> jax.Array:
+  """The value of a categorical critic: [B, T, N] -> [B, T].
+
+  The step that gives `old_value` to an estimator of advantages.
+  """
+  centers = support(low, high, old_value_logits.shape[-1])
+  chances = jax.nn.softmax(old_value_logits)
+  return chances @ centers.astype(chances.dtype)
+
+
+def two_hot(position: jax.Array, bins: int) -> jax.Array:
+  """Shares [..., bins] of the two centers around a position, of that mean.
+
+  Positions [...] are in bins: bin i begins at i, and its center is i + 1/2. In
+  the outer half of an outer bin all goes to its center.
+  """
+  inside = jnp.clip(position, 0.5, bins - 0.5)
+  return jnp.maximum(1 - jnp.abs(_offsets(inside, bins)), 0)
+
+
+def hl_gauss(
+  position: jax.Array, bins: int, *, sigma: ranges.Positive = 0.75
+) -> jax.Array:
+  """Masses [..., bins] of a normal distribution around a position.
+
+  HL-Gauss (arXiv:2403.03950): differences of its distribution function between
+  the edges, divided by the mass inside the range. `sigma` is in bins.
+  """
+  offset = _offsets(position, bins)
+  below = jax.scipy.stats.norm.cdf((offset - 0.5) / sigma)
+  mass = jax.scipy.stats.norm.cdf((offset + 0.5) / sigma) - below
+  return mass / jnp.sum(mass, axis=-1, keepdims=True)
+
+
+def gauss_at_centers(
+  position: jax.Array, bins: int, *, sigma: ranges.Positive = 0.75
+) -> jax.Array:
+  """Like `hl_gauss`, by the density at the centers (a public trainer's)."""
+  return jax.nn.softmax(-jnp.square(_offsets(position, bins) / sigma) / 2)
+
+
+def _offsets(position, bins):
+  """How far the centers [bins] lie above positions [...]: [..., bins]."""
+  centers = jnp.arange(bins, dtype=position.dtype) + 0.5
+  return centers.reshape((1,) * position.ndim + (bins,)) - position[..., None]
+
+
+def categorical(
+  value_logits: jax.Array,
+  returns: jax.Array,
+  *,
+  low: ranges.Finite,
+  high: ranges.Finite,
+  target: Callable[[jax.Array, int], jax.Array] = hl_gauss,
+) -> jax.Array:
+  """Cross-entropy of a categorical critic [B, T, N] to a target around R.
+
+  Classification in place of regression (arXiv:2403.03950; for critics of
+  language models arXiv:2608.02181, whose bins and target are not public).
+  Returns outside [low, high] count as its nearer end. `target` makes shares of
+  the bins from positions: `hl_gauss`, `two_hot`, `gauss_at_centers`.
+  """
+  bins = value_logits.shape[-1]
+  inside = jnp.clip(jax.lax.stop_gradient(returns), low, high)
+  shares = target(bins * (inside - low) / (high - low), bins)
+  logs = jax.nn.log_softmax(value_logits)
+  return -jnp.sum(shares.astype(logs.dtype) * logs, axis=-1)

@@ -5,6 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from arl.kernels import critics
 
@@ -30,3 +31,86 @@ def test_gradient_ends_where_the_clipped_error_is_larger():
 
 def test_a_tie_keeps_the_whole_gradient():
   np.testing.assert_allclose(_slope(0.3, 0.3, 1.0), -0.7, rtol=1e-6)
+
+
+def test_squared_error():
+  slope = jax.grad(critics.value_mse)(jnp.float32(0.9), jnp.float32(0.0))
+  np.testing.assert_allclose(slope, 0.9, rtol=1e-6)
+  value = critics.value_mse(jnp.float32(0.5), jnp.float32(1.0))
+  np.testing.assert_allclose(value, 0.125)
+
+
+def test_a_bounded_value_stays_in_the_range_of_rewards():
+  kernel = functools.partial(critics.bounded, low=-1.0, high=3.0)
+  got = jax.jit(kernel)(jnp.asarray([[-1e9, 0.0, 1e9, np.log(3)]]))
+  np.testing.assert_allclose(got, [[-1, 1, 3, 2]], rtol=1e-6)
+  slopes = jax.vmap(jax.grad(kernel))(jnp.asarray([-1e9, 0.0]))
+  np.testing.assert_allclose(slopes, [0, 1])
+
+
+LOGITS = jnp.asarray([[[0.1, 0.2, 0.7, 0.4, -0.3]]])
+RETURNS = jnp.asarray([[0.55]])
+CDF = (0.009707, 0.149059, 0.472599, 0.322125, 0.046509)
+PDF = (0.005913, 0.132727, 0.503524, 0.322849, 0.034987)
+TWO_HOT = (0.0, 0.0, 0.75, 0.25, 0.0)
+TARGETS = (critics.hl_gauss, critics.gauss_at_centers, critics.two_hot)
+
+
+@pytest.mark.parametrize('target, want', [*zip(TARGETS, (CDF, PDF, TWO_HOT))])
+def test_targets_by_hand(target, want):
+  got = target(5 * RETURNS, 5)
+  np.testing.assert_allclose(got, [[want]], atol=1e-6)
+
+
+def test_expected_values_by_hand():
+  centers = critics.support(0.0, 1.0, 5)
+  np.testing.assert_allclose(centers, [0.1, 0.3, 0.5, 0.7, 0.9], rtol=1e-6)
+  np.testing.assert_allclose(jnp.asarray(CDF) @ centers, 0.549334, rtol=1e-5)
+  kernel = functools.partial(critics.expected_value, low=0.0, high=1.0)
+  got = jax.jit(kernel)(LOGITS)
+  np.testing.assert_allclose(got, [[0.486056]], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+  'target, want', [(critics.hl_gauss, 1.406466), (critics.two_hot, 1.257966)]
+)
+def test_cross_entropy_by_hand(target, want):
+  kernel = functools.partial(
+    critics.categorical, low=0.0, high=1.0, target=target
+  )
+  got = jax.jit(kernel)(LOGITS, RETURNS)
+  np.testing.assert_allclose(got, [[want]], rtol=1e-6)
+
+
+@pytest.mark.parametrize('target', TARGETS)
+def test_a_target_is_a_distribution_and_a_return_outside_counts_as_the_end(
+  target,
+):
+  positions = jnp.linspace(0, 7, 29)
+  shares = target(positions, 7)
+  np.testing.assert_allclose(jnp.sum(shares, axis=1), 1, rtol=1e-5)
+  assert np.all(shares >= 0)
+  kernel = functools.partial(
+    critics.categorical, low=-1.0, high=2.0, target=target
+  )
+  outside = kernel(LOGITS[:, [0, 0]], jnp.asarray([[-50.0, 9.0]]))
+  ends = kernel(LOGITS[:, [0, 0]], jnp.asarray([[-1.0, 2.0]]))
+  np.testing.assert_array_equal(outside, ends)
+
+
+def test_two_hot_keeps_the_mean_between_the_outer_centers():
+  positions = jnp.linspace(0.5, 6.5, 25)
+  got = critics.two_hot(positions, 7) @ jnp.arange(0.5, 7)
+  np.testing.assert_allclose(got, positions, rtol=1e-6)
+
+
+@pytest.mark.parametrize('target', TARGETS)
+def test_the_gradient_is_that_of_a_fixed_target(target):
+  def loss(logits, returns):
+    kernel = functools.partial(critics.categorical, target=target)
+    return jnp.sum(kernel(logits, returns, low=0.0, high=1.0))
+
+  slopes, none = jax.grad(loss, (0, 1))(LOGITS, RETURNS)
+  want = jax.nn.softmax(LOGITS) - target(5 * RETURNS, 5)
+  np.testing.assert_allclose(slopes, want, atol=1e-6)
+  np.testing.assert_array_equal(none, np.zeros((1, 1)))
