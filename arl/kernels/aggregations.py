@@ -8,7 +8,7 @@ microbatches, packing and sharding are exact. Counts are of the whole update.
 import jax
 import jax.numpy as jnp
 
-from arl import levels
+from arl import levels, ranges
 
 
 def _share(mask, count):
@@ -37,10 +37,36 @@ def sequence_sum(mask: jax.Array, seq: levels.Level) -> jax.Array:
   return _share(mask, _sequences(mask, seq))
 
 
-def constant(mask: jax.Array, seq: levels.Level, *, length: float) -> jax.Array:
+def constant(
+  mask: jax.Array, seq: levels.Level, *, length: ranges.Positive
+) -> jax.Array:
   """Token sums divided by a constant length (Dr. GRPO, arXiv:2503.20783).
 
   `length` is the generation budget in tokens, one number for a whole run; the
   mean is over sequences.
   """
   return _share(mask, _sequences(mask, seq)) / length
+
+
+def group_mean(
+  mask: jax.Array, seq: levels.Level, group: levels.Level
+) -> jax.Array:
+  """Each group weighs the same, in it each sequence, in it each token.
+
+  For objectives of whole groups, of which every token carries the value, and
+  where groups differ in size. Sums to 1.
+  """
+  once = levels.last(seq, mask)
+  sequences = levels.count(group, once)
+  groups = jnp.sum(levels.last(group, mask), dtype=float)
+  return _share(mask, levels.count(seq, mask) * sequences * groups)
+
+
+def weighted(mask: jax.Array, importance: jax.Array) -> jax.Array:
+  """Tokens weigh by `importance`, over its sum on the mask.
+
+  As in ResT (arXiv:2509.21826) and DelTA (arXiv:2605.21467); a credit step
+  gives the importance, at least 0. Sums to 1, or to 0 if all of it is 0.
+  """
+  kept = jnp.where(mask, importance, 0)
+  return kept / (jnp.sum(kept) + 1e-8)

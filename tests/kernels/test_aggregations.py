@@ -118,3 +118,56 @@ def test_a_filtered_row_leaves_numerator_and_denominator():
 def test_tokens_are_counted_in_integers_beyond_low_precision():
   weights = aggregations.token_mean(jnp.ones((1, 4099), bool))
   np.testing.assert_allclose(weights[0, 0], 1 / 4099, rtol=1e-6)
+
+
+GROUP = levels.Level(jnp.asarray([[0], [0], [0], [2]]), 3)
+
+
+def test_each_group_weighs_the_same():
+  got = jax.jit(aggregations.group_mean)(
+    worked.mask(), worked.sequences(), GROUP
+  )
+  want = worked.per_sequence([1 / 18, 1 / 12, 1 / 6, 1 / 6])
+  np.testing.assert_allclose(got, want, rtol=1e-6)
+  np.testing.assert_allclose(jnp.sum(got), 1, rtol=1e-6)
+
+
+def test_a_group_without_a_token_does_not_count():
+  mask = worked.mask().at[3].set(False)
+  got = aggregations.group_mean(mask, worked.sequences(), GROUP)
+  want = aggregations.sequence_mean(mask, worked.sequences())
+  np.testing.assert_allclose(got, want, rtol=1e-6)
+  nothing = jnp.zeros((4, 3), bool)
+  got = aggregations.group_mean(nothing, worked.sequences(), GROUP)
+  np.testing.assert_array_equal(got, np.zeros((4, 3)))
+
+
+def test_groups_packed_into_rows():
+  seq = levels.Level(jnp.asarray([[0, 0, 1], [2, 3, 3]]), 4)
+  group = levels.Level(jnp.asarray([[0, 0, 0], [0, 1, 1]]), 2)
+  got = aggregations.group_mean(jnp.ones((2, 3), bool), seq, group)
+  sixth, quarter = 1 / 6, 1 / 4
+  np.testing.assert_allclose(
+    got,
+    [[sixth / 2, sixth / 2, sixth], [sixth, quarter, quarter]],
+    rtol=1e-6,
+  )
+
+
+def test_weighted_tokens():
+  importance = worked.column(
+    [[1.0, 2.0, 0.0], [1.0, 3.0], [0.5], [0.0, 0.0, 2.5]], fill=jnp.nan
+  )
+  got = jax.jit(aggregations.weighted)(worked.mask(), importance)
+  np.testing.assert_allclose(got[0], [0.1, 0.2, 0], rtol=1e-6)
+  np.testing.assert_allclose(jnp.sum(got), 1, rtol=1e-6)
+  assert not np.any(got[~worked.mask()])
+  even = aggregations.weighted(worked.mask(), jnp.full((4, 3), 0.7))
+  np.testing.assert_allclose(
+    even, aggregations.token_mean(worked.mask()), rtol=1e-6
+  )
+
+
+def test_no_importance_weighs_nothing():
+  got = aggregations.weighted(worked.mask(), jnp.zeros((4, 3)))
+  np.testing.assert_array_equal(got, np.zeros((4, 3)))
