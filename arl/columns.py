@@ -70,6 +70,12 @@ COLUMNS = {
     EXTRA,
     f"{_STRATEGY}, such as 'greedy.with_baseline'",
   ),
+  'demonstrated': Column(
+    'true in a sequence that a demonstrator wrote',
+    '[B, T] bool',
+    EXTRA,
+    f"{_STRATEGY}, such as 'demonstrations.beside'",
+  ),
   'answer': Column(
     'true on the tokens of a reference answer put after the sample',
     '[B, T] bool',
@@ -125,6 +131,12 @@ COLUMNS = {
   'kept': Column('true where a token stays in the loss', '[B, T] bool', STEP),
   'loss': Column('what a term minimizes', '[B, T]', STEP),
 }
+
+
+def dtype(name: str) -> str:
+  """The dtype of a column that is an array."""
+  _, _, kind = COLUMNS[name].shape.partition('] ')
+  return kind or 'float32'
 
 
 def filled_by(*fillers: str) -> frozenset[str]:

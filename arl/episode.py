@@ -5,6 +5,7 @@ the policy sampled and what the environment answered, as one append-only row of
 token ids. Arrays of an episode are aligned with its tokens, shape [n].
 """
 
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -47,11 +48,14 @@ class Turn(NamedTuple):
     text: the observation shown to the policy; ignored once `done`.
     reward: earned by this action.
     done: whether the episode is over.
+    process: how good this step was, whatever comes of it; None where the
+      environment does not score steps.
   """
 
   text: str
   reward: float = 0.0
   done: bool = False
+  process: float | None = None
 
 
 class Exchange(NamedTuple):
@@ -77,6 +81,7 @@ class Episode(NamedTuple):
     status: one of STATUSES.
     exchanges: the same conversation as text.
     error: what went wrong, for a status that is not graded.
+    extras: further columns by name, [n], that some methods read.
   """
 
   task: Task
@@ -89,6 +94,7 @@ class Episode(NamedTuple):
   status: str
   exchanges: Sequence[Exchange] = ()
   error: str = ''
+  extras: Mapping[str, np.ndarray] = types.MappingProxyType({})
 
 
 class Group(NamedTuple):

@@ -40,10 +40,13 @@ def base() -> ml_collections.ConfigDict:
         'dtype': 'float32',
         'remat': 'none',
         'logit_chunk': 0,
+        'teacher': '',
+        'value_bins': 0,
       },
+      'knobs': {},
       'method': {'name': 'grpo.dapo', 'low': 0.2, 'high': 0.28},
       'env': {'name': 'tools.make'},
-      'engine': {'slots': 256},
+      'engine': {'slots': 256, 'dtype': ''},
       'rollout': {
         'strategy': 'strategies.multi_turn',
         'max_turns': 5,
@@ -54,6 +57,7 @@ def base() -> ml_collections.ConfigDict:
         'top_k': 0,
         'observation_role': 'tool',
         'max_failed': 0.5,
+        'lag': 0,
       },
       'prompts': {
         'size': 8192,

@@ -156,9 +156,9 @@ def config(
   return made
 
 
-def _uniform(params, ref_params, columns):
+def _uniform(params, others, columns):
   """Scores of a policy that takes every token for equally likely."""
-  del params, ref_params
+  del params, others
   zeros = jnp.zeros_like(columns['rollout_logp'])
   return {'old_logp': zeros - 2, 'old_entropy': zeros + 1}
 
@@ -172,11 +172,12 @@ def learner(
     mesh=sharding.make_mesh(data=2, fsdp=1),
     method=method,
     state=cast(Any, None),
-    ref_params=None,
+    others={},
     score=_uniform,
     credit=jax.jit(method.credit),
     step=cast(Any, None),
     rows=rows,
+    block=0,
   )
 
 

@@ -72,6 +72,7 @@ def make(
     step=_step,
     oracle=_oracle,
     noisy=functools.partial(_noisy, guess, fault),
+    answer=lambda task: task.data['answer'],
   )
 
 

@@ -7,7 +7,7 @@ again is a restore. Nothing here knows tokens, models or JAX.
 import hashlib
 import math
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +42,11 @@ class Env(NamedTuple):
       can spoil any policy, as much as the environment says.
     noisy: (State, numpy Generator) -> action text. A fallible demonstrator, for
       a supervised warm start.
+    answer: Task -> the action text that answers it right at once, whatever was
+      found out before; None where there is none.
+    parts: action text -> the kind (`arl.kinds`) of each of its characters;
+      None where the environment does not tell them apart.
+    scores_steps: whether each Turn says how good its step was (`process`).
   """
 
   task: Callable[[str, int], episode.Task]
@@ -49,6 +54,9 @@ class Env(NamedTuple):
   step: Callable[[State, str], tuple[State, episode.Turn]]
   oracle: Callable[[State], str]
   noisy: Callable[[State, np.random.Generator], str]
+  answer: Callable[[episode.Task], str] | None = None
+  parts: Callable[[str], Sequence[int]] | None = None
+  scores_steps: bool = False
 
 
 def play(

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arl import episode
+from arl import episode, kinds
 from arl.envs import base, calls
 
 # Every character of prompts, right actions and observations.
@@ -28,6 +28,7 @@ ALPHABET = string.ascii_lowercase + string.digits + " '()*+,-.:;=?"
 ATTRIBUTES = ('age', 'fee', 'pin', 'row', 'tag', 'zip')
 
 _SUM = re.compile(r'(-?[0-9]{1,4})([*+-])(-?[0-9]{1,4})')
+_CALL = re.compile(r'([a-z]+)\((.*)\)')
 _NUMBER = re.compile(r'-?[0-9]+')
 
 
@@ -76,6 +77,9 @@ def make(
     step=_step,
     oracle=_oracle,
     noisy=functools.partial(_noisy, guess, fault),
+    answer=lambda task: f'={task.data["answer"]}',
+    parts=_parts,
+    scores_steps=True,
   )
 
 
@@ -163,7 +167,7 @@ def _step(state: State, text: str) -> tuple[State, episode.Turn]:
   after = state._replace(turns=state.turns + 1)
   if text.startswith('='):
     reward = float(text == f'={data["answer"]}')
-    return after._replace(over=True), episode.Turn('', reward, True)
+    return after._replace(over=True), episode.Turn('', reward, True, reward)
   tools = _tools(data['records'])
   call = calls.parse(text, tools)
   seen = calls.invoke(call, tools).lower()
@@ -171,7 +175,19 @@ def _step(state: State, text: str) -> tuple[State, episode.Turn]:
   due = data['plan'][state.steps : state.steps + 1]
   made = bool(due) and call == calls.parse(due[0], tools)
   after = after._replace(steps=state.steps + made, last=seen)
-  return after, episode.Turn(seen)
+  return after, episode.Turn(seen, process=float(made))
+
+
+def _parts(text: str) -> list[int]:
+  """Marks and brackets, the tool's name, and what it is asked or answered."""
+  found = _CALL.fullmatch(text)
+  if text.startswith('='):
+    return [kinds.FORMAT] + [kinds.ARGUMENTS] * (len(text) - 1)
+  if not found:
+    return [kinds.OTHER] * len(text)
+  name, query = found.groups()
+  inside = [kinds.ARGUMENTS] * len(query)
+  return [kinds.NAME] * len(name) + [kinds.FORMAT, *inside, kinds.FORMAT]
 
 
 def _oracle(state: State) -> str:

@@ -12,7 +12,11 @@ import jax.numpy as jnp
 
 from arl.models import functional
 
-COLUMNS = frozenset({'logp', 'entropy', 'value'})
+COLUMNS = frozenset({'logp', 'entropy', 'value', 'value_logits', 'features'})
+FEATURES = 8, 8  # numbers kept of the vocabulary's side and of the state's
+
+
+_VALUES = frozenset({'value', 'value_logits'})
 
 
 def columns(
@@ -26,7 +30,7 @@ def columns(
   chunk: int | None = None,
   where: jax.Array | None = None,
 ) -> dict[str, jax.Array]:
-  """Columns of a batch, float32 [B, T].
+  """Columns of a batch, float32 [B, T], or [B, T, K] for those of K entries.
 
   Args:
     model: gives the logits.
@@ -36,7 +40,10 @@ def columns(
     want: a subset of COLUMNS. 'logp' is the log-probability of the token,
       'entropy' that of the distribution it came from, in nats, both of
       softmax(logits / temperature); 'value' is a linear read of the state
-      before the token was chosen.
+      before the token was chosen, and 'value_logits' the same of as many
+      numbers as the value head has bins. 'features' is a random projection of
+      the gradient of the token's log-prob in the output head: it has the
+      inner products of those gradients in expectation.
     temperature: a positive scalar.
     chunk: how many tokens to hold logits for at a time, forward and backward;
       None for all. It changes memory, not the result.
@@ -58,15 +65,24 @@ def columns(
   else:
     made = _packed(read, states, targets, where[:, 1:], chunk)
   made = {
-    name: jnp.pad(column, ((0, 0), (1, 0))) for name, column in made.items()
+    name: jnp.pad(x, ((0, 0), (1, 0), (0, 0))[: x.ndim])
+    for name, x in made.items()
   }
   if where is None:
     return made
-  return {name: jnp.where(where, column, 0) for name, column in made.items()}
+  seen = lambda x: where.reshape(*where.shape, *(1,) * (x.ndim - 2))
+  return {name: jnp.where(seen(x), x, 0) for name, x in made.items()}
 
 
-def with_value_head(params: functional.Params, width: int) -> functional.Params:
+def with_value_head(
+  params: functional.Params, width: int, bins: int = 0
+) -> functional.Params:
   """The params and a value head of zeros for states [..., width].
+
+  Args:
+    params: of a model.
+    width: of its states.
+    bins: of a categorical head; 0 for a head that reads one number.
 
   Raises:
     ValueError: they have one already.
@@ -77,8 +93,8 @@ def with_value_head(params: functional.Params, width: int) -> functional.Params:
       f'params[{functional.VALUE_HEAD!r}] first to start anew.'
     )
   head = {
-    'weight': jnp.zeros([width], jnp.float32),
-    'bias': jnp.zeros([], jnp.float32),
+    'weight': jnp.zeros([width, bins][: 1 + bool(bins)], jnp.float32),
+    'bias': jnp.zeros([bins][: bool(bins)], jnp.float32),
   }
   return {**params, functional.VALUE_HEAD: head}
 
@@ -86,11 +102,11 @@ def with_value_head(params: functional.Params, width: int) -> functional.Params:
 def _read(model, params, temperature, want, states, targets):
   """Columns [n] of states [n, D] and the tokens [n] that followed."""
   out = {}
-  if 'value' in want:
+  for name in want & _VALUES:
     head = params[functional.VALUE_HEAD]
     weight, bias = (head[k].astype(jnp.float32) for k in ('weight', 'bias'))
-    out['value'] = states.astype(jnp.float32) @ weight + bias
-  if want <= {'value'}:
+    out[name] = states.astype(jnp.float32) @ weight + bias
+  if want <= _VALUES:
     return out
   scores = model.logits(params, states) / temperature
   total = _log_total(scores)
@@ -101,7 +117,26 @@ def _read(model, params, temperature, want, states, targets):
     # Centered first: total - sum(p z) would cancel large scores.
     logs = scores - total[:, None]
     out['entropy'] = -(jnp.exp(logs) * logs).sum(-1)
+  if 'features' in want:
+    out['features'] = _features(scores - total[:, None], states, targets)
   return out
+
+
+def _features(logs, states, targets):
+  """A sketch of the outer product (onehot(token) - p) x state: [n, K].
+
+  Both factors are projected by matrices of independent signs, which are the
+  same in every call, so the inner product of two sketches estimates that of two
+  gradients without bias.
+  """
+  tokens, wide = FEATURES
+  keys = jax.random.split(jax.random.key(0), 2)
+  draw = lambda key, *shape: jax.random.rademacher(key, shape, jnp.float32)
+  by_token = draw(keys[0], logs.shape[-1], tokens) / tokens**0.5
+  by_width = draw(keys[1], states.shape[-1], wide) / wide**0.5
+  left = by_token[targets] - jnp.exp(logs) @ by_token
+  right = states.astype(jnp.float32) @ by_width
+  return (left[:, :, None] * right[:, None, :]).reshape(len(targets), -1)
 
 
 @jax.custom_vjp
@@ -130,7 +165,9 @@ _log_total.defvjp(_log_total_forward, _log_total_backward)
 def _whole(read, states, targets):
   """read() of states [B, N, D] and targets [B, N] at once."""
   flat = read(states.reshape(-1, states.shape[-1]), targets.reshape(-1))
-  return {name: x.reshape(targets.shape) for name, x in flat.items()}
+  return {
+    name: x.reshape(*targets.shape, *x.shape[1:]) for name, x in flat.items()
+  }
 
 
 def _packed(read, states, targets, where, chunk):
@@ -145,7 +182,8 @@ def _packed(read, states, targets, where, chunk):
     chunk,
   )
   back = jnp.argsort(order, axis=1)
-  return {name: pick(column, back) for name, column in made.items()}
+  index = lambda x: back.reshape(*back.shape, *(1,) * (x.ndim - 2))
+  return {name: pick(column, index(column)) for name, column in made.items()}
 
 
 def _map(read, states, targets, where, chunk):
@@ -171,10 +209,13 @@ def _map(read, states, targets, where, chunk):
     return jax.lax.cond(jnp.any(wanted), read, nothing, *pair)
 
   flat = jax.lax.map(step, (split(states), split(targets), split(where)))
-  return {
-    name: x.reshape(-1)[: rows * length].reshape(length, rows).swapaxes(0, 1)
-    for name, x in flat.items()
-  }
+
+  def join(x):
+    rest = x.shape[2:]
+    kept = x.reshape(-1, *rest)[: rows * length]
+    return kept.reshape(length, rows, *rest).swapaxes(0, 1)
+
+  return {name: join(x) for name, x in flat.items()}
 
 
 def _check(params, want, chunk):
@@ -186,8 +227,15 @@ def _check(params, want, chunk):
     )
   if chunk is not None and chunk < 1:
     raise ValueError(f'chunk is a positive number of tokens, not {chunk}.')
-  if 'value' in want and functional.VALUE_HEAD not in params:
-    raise ValueError(
-      "column 'value' needs a value head in params; add one with "
-      'heads.with_value_head.'
-    )
+  for name in sorted(set(want) & _VALUES):
+    if functional.VALUE_HEAD not in params:
+      raise ValueError(
+        f'column {name!r} needs a value head in params; add one with '
+        'heads.with_value_head.'
+      )
+    bins = params[functional.VALUE_HEAD]['bias'].shape
+    if (name == 'value_logits') != bool(bins):
+      raise ValueError(
+        f'column {name!r} does not fit a value head of {bins or "one number"};'
+        ' heads.with_value_head(bins=...) makes one of several.'
+      )

@@ -56,8 +56,11 @@ def open_cache(model, params, tokens, count):
   return _prefill(model, params, cache, tokens, start, count)[0]
 
 
-def _decode(model, params, cache, last, rows, choose, stop):
-  """Samples until every row stopped or reached its limit."""
+def _decode(model, params, cache, last, rows, choose, columns, stop):
+  """Samples until every row stopped or reached its limit.
+
+  `choose` gives ids and so many float columns.
+  """
   b, width = rows.tokens.shape
   length = rows.start + rows.count
   keys = rows.paths
@@ -69,7 +72,9 @@ def _decode(model, params, cache, last, rows, choose, stop):
   def advance(carry):
     i, live = carry['i'], carry['live']
     logits = model.logits(params, carry['last'])
-    ids, logp = choose(logits, jax.vmap(jax.random.fold_in, (0, None))(keys, i))
+    ids, *sampled = choose(
+      logits, jax.vmap(jax.random.fold_in, (0, None))(keys, i)
+    )
     ended = functools.reduce(jnp.logical_or, [ids == s for s in stop], never)
     more = live & ~ended & (i + 1 < rows.limit)
     positions = jnp.where(more, length + i, -1)
@@ -87,7 +92,10 @@ def _decode(model, params, cache, last, rows, choose, stop):
       'last': hidden[:, 0],
       'cache': cache,
       'ids': put(carry['ids'], ids[:, None], i),
-      'logp': put(carry['logp'], logp[:, None], i),
+      'columns': [
+        put(made, new[:, None], i)
+        for made, new in zip(carry['columns'], sampled)
+      ],
       'count': carry['count'] + live.astype(jnp.int32),
       'stopped': carry['stopped'] | (live & ended),
     }
@@ -101,12 +109,13 @@ def _decode(model, params, cache, last, rows, choose, stop):
       'last': last,
       'cache': cache,
       'ids': jnp.zeros((b, width), jnp.int32),
-      'logp': jnp.zeros((b, width), jnp.float32),
+      'columns': [jnp.zeros((b, width), jnp.float32)] * columns,
       'count': jnp.zeros(b, jnp.int32),
       'stopped': never,
     },
   )
-  return out['cache'], (out['ids'], out['logp'], out['count'], out['stopped'])
+  sampled = out['ids'], out['columns']
+  return out['cache'], (*sampled, out['count'], out['stopped'])
 
 
 def continue_rows(model, rule, stop, params, pool, opening, rows, numbers):
@@ -126,7 +135,10 @@ def continue_rows(model, rule, stop, params, pool, opening, rows, numbers):
   def choose(logits, keys):
     return sampler.choose(logits, keys, rule, *numbers)
 
-  cache, result = _decode(model, params, cache, last, rows, choose, stop)
+  columns = 1 + rule.entropy
+  cache, result = _decode(
+    model, params, cache, last, rows, choose, columns, stop
+  )
   pool = jax.tree.map(
     lambda p, c: p.at[rows.slot].set(c, mode='drop'), pool, cache
   )

@@ -33,20 +33,96 @@ def noisy(
   """
   del engine, sampling
   return [
-    _demonstrate(env, chat, task, sample, limits, (*path, place, sample))
+    _demonstrate(
+      env, chat, task, sample, limits, (*path, place, sample), env.noisy
+    )
     for place, task in enumerate(tasks)
     for sample in range(samples)
   ]
 
 
-def _demonstrate(env, chat, task, sample, limits, seed) -> episode.Episode:
+def _demonstrate(env, chat, task, sample, limits, seed, act) -> episode.Episode:
   rng = np.random.default_rng(list(seed))
   row = strategies.start(env, chat, task, limits, sample, seed)
   while not row.status:
-    ids = chat.action(env.noisy(row.state, rng))
+    ids = chat.action(act(row.state, rng))
     if len(row.tokens) + len(ids) > limits.context:
       row.end(episode.MAX_TOKENS)
       break
     row.append(ids, np.full(len(ids), np.nan))
     strategies.advance(row, ids, engine_lib.STOP, env, chat, limits)
   return row.episode()
+
+
+def beside(
+  engine: engine_lib.Engine,
+  env: base.Env,
+  chat: chat_lib.Chat,
+  tasks: Sequence[episode.Task],
+  *,
+  samples: int,
+  sampling: engine_lib.Sampling,
+  limits: strategies.Limits,
+  path: tuple[int, ...],
+) -> list[episode.Episode]:
+  """Multi-turn episodes, the last of each task one of `env.oracle` instead.
+
+  The column `demonstrated` is true in the latter, which is a group of its own:
+  no baseline counts it. Its log-probs are the engine's score of its tokens.
+
+  Arguments and errors as of `strategies.multi_turn`, and:
+
+  Raises:
+    ValueError: fewer than two samples a task.
+  """
+  if samples < 2:
+    raise ValueError(
+      f'demonstrations.beside: {samples} samples a task leave none to the'
+      ' policy; set prompts.samples to 2 or more.'
+    )
+  made = strategies.multi_turn(
+    engine,
+    env,
+    chat,
+    tasks,
+    samples=samples - 1,
+    sampling=sampling,
+    limits=limits,
+    path=path,
+  )
+  act = lambda state, rng: env.oracle(state)
+  shown = [
+    _demonstrate(
+      env, chat, task, samples - 1, limits, (*path, place, samples - 1), act
+    )
+    for place, task in enumerate(tasks)
+  ]
+  scores = engine.score(
+    [e.tokens.tolist() for e in shown], sampling.temperature
+  )
+  shown = [
+    e._replace(
+      task=e.task._replace(id=f'{e.task.id}/demonstration'),
+      logp=np.where(e.mask, score, 0),
+    )
+    for e, score in zip(shown, scores)
+  ]
+  each = samples - 1
+  ordered = [
+    e
+    for place, one in enumerate(shown)
+    for e in (*made[place * each : (place + 1) * each], one)
+  ]
+  return [
+    e._replace(
+      extras={
+        'demonstrated': np.full(
+          len(e.tokens), e.task.id.endswith('/demonstration')
+        )
+      }
+    )
+    for e in ordered
+  ]
+
+
+beside.gives = frozenset({'demonstrated'})  # type: ignore[attr-defined]

@@ -24,12 +24,15 @@ class Sampling(NamedTuple):
     top_p: keeps the most likely tokens that hold this mass; 1 keeps all.
     top_k: keeps so many most likely tokens; 0 keeps all.
     stop: ids that end a sample and belong to it.
+    entropy: whether samples come with the entropy of what each token was
+      sampled from.
   """
 
   temperature: float = 1.0
   top_p: float = 1.0
   top_k: int = 0
   stop: tuple[int, ...] = ()
+  entropy: bool = False
 
 
 class Request(NamedTuple):
@@ -59,12 +62,15 @@ class Sample(NamedTuple):
     logp: float32 [n], of the distribution each token was sampled from.
     finish: STOP or LENGTH.
     version: of the weights that sampled it.
+    entropy: float32 [n], in nats, of the distribution each token was sampled
+      from; None unless it was asked for.
   """
 
   tokens: np.ndarray
   logp: np.ndarray
   finish: str
   version: int
+  entropy: np.ndarray | None = None
 
 
 class Engine(Protocol):

@@ -148,6 +148,7 @@ class LocalEngine:
     rule = sampler.Rule(
       greedy=sampling.temperature == 0,
       truncated=sampling.top_p < 1 or sampling.top_k > 0,
+      entropy=sampling.entropy,
     )
     numbers = (
       jnp.float32(sampling.temperature),
@@ -157,12 +158,15 @@ class LocalEngine:
     self._pool, result = self._run(
       rule, sampling.stop, self._params, self._pool, opening, rows, numbers
     )
-    ids, logp, counts, stopped = jax.device_get(result)
+    ids, (logp, *entropy), counts, stopped = jax.device_get(result)
     samples = []
     for i, request in enumerate(requests):
       n = int(counts[i])
       finish = engine.STOP if stopped[i] else engine.LENGTH
-      sample = engine.Sample(ids[i, :n], logp[i, :n], finish, self.version)
+      told = entropy[0][i, :n] if entropy else None
+      sample = engine.Sample(
+        ids[i, :n], logp[i, :n], finish, self.version, told
+      )
       engine.check_sample(sample, request, sampling.stop)
       slot = self._slots[slots[i]]
       slot.ids = [*request.tokens, *sample.tokens[:-1].tolist()]

@@ -4,16 +4,24 @@ Rows have a fixed number of tokens and batches a fixed number of rows, so that
 nothing is compiled twice; what is left over is padding, off the mask.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
-from arl import episode, levels, types
+from arl import columns, episode, levels, types
+
+_MADE_HERE = ('truncated', 'step_of_group')
 
 
 def pad(
-  episodes: Sequence[episode.Episode], *, rows: int, width: int, max_turns: int
+  episodes: Sequence[episode.Episode],
+  *,
+  rows: int,
+  width: int,
+  max_turns: int,
+  extras: Collection[str] = (),
 ) -> types.Batch:
   """One episode a row.
 
@@ -22,24 +30,85 @@ def pad(
     rows: B of the batch.
     width: T of the batch.
     max_turns: the most turns an episode may have.
+    extras: names of further columns to pack: those of the episodes, or
+      'truncated' and 'step_of_group', which are made here.
+
+  Returns:
+    A batch whose levels `seq` and `group` have one id a row.
 
   Raises:
-    ValueError: an episode is longer than a row, has too many turns, no prompt
-      or no grade, or there are too many.
+    ValueError: an episode is longer than a row, has too many turns, no prompt,
+      no grade or no such column, a reward that is not finite, or there are too
+      many.
   """
-  _check(episodes, rows, width, max_turns)
+  _check(episodes, rows, width, max_turns, extras)
   bins = [[i] for i in range(len(episodes))]
-  return _place(episodes, bins, (rows, width), max_turns)
+  made = _place(episodes, bins, (rows, width), max_turns, extras)
+  first = lambda level: levels.Level(level.ids[:, :1], level.num)
+  return made._replace(seq=first(made.seq), group=first(made.group))
 
 
 def pack(
-  episodes: Sequence[episode.Episode], *, rows: int, width: int, max_turns: int
+  episodes: Sequence[episode.Episode],
+  *,
+  rows: int,
+  width: int,
+  max_turns: int,
+  extras: Collection[str] = (),
 ) -> types.Batch:
   """Several episodes a row: each goes, longest first, where it fits best.
 
   Arguments and errors as in `pad`. The filled rows come first.
   """
-  _check(episodes, rows, width, max_turns)
+  _check(episodes, rows, width, max_turns, extras)
+  bins = _fit(episodes, width)
+  return _place(episodes, bins, (rows, width), max_turns, extras)
+
+
+def pack_whole(
+  groups: Sequence[Sequence[episode.Episode]],
+  *,
+  rows: int,
+  width: int,
+  max_turns: int,
+  block: int,
+  extras: Collection[str] = (),
+) -> types.Batch:
+  """Packs so that no group of episodes is cut by a block of `block` rows.
+
+  Groups go into blocks in their order, each where it still fits. Other
+  arguments, and errors, as in `pad`; a group must fit into a block.
+  """
+  episodes = [e for group in groups for e in group]
+  _check(episodes, rows, width, max_turns, extras)
+  blocks: list[list[episode.Episode]] = [[]]
+  for group in groups:
+    joined = [*blocks[-1], *group]
+    if blocks[-1] and len(_fit(joined, width)) > block:
+      blocks.append([])
+      joined = list(group)
+    blocks[-1] = joined
+    if len(_fit(joined, width)) > block:
+      raise ValueError(
+        f'pack: the {len(group)} episodes of task {group[0].task.id!r} do not'
+        f' fit into {block} rows; raise config.updates.microbatch.'
+      )
+  if len(blocks) * block > rows:
+    raise ValueError(
+      f'pack: the groups need {len(blocks)} blocks of {block} rows, but a batch'
+      f' has {rows} rows; raise rows.'
+    )
+  ordered = [e for members in blocks for e in members]
+  bins: list[list[int]] = []
+  for at, members in enumerate(blocks):
+    bins += [[] for _ in range(at * block - len(bins))]
+    first = sum(map(len, blocks[:at]))
+    bins += [[first + i for i in one] for one in _fit(members, width)]
+  return _place(ordered, bins, (rows, width), max_turns, extras)
+
+
+def _fit(episodes, width) -> list[list[int]]:
+  """Which episodes share a row: longest first, each where it fits best."""
   order = sorted(range(len(episodes)), key=lambda i: -len(episodes[i].tokens))
   bins: list[list[int]] = []
   room: list[int] = []
@@ -53,7 +122,7 @@ def pack(
     else:
       bins.append([i])
       room.append(width - n)
-  return _place(episodes, bins, (rows, width), max_turns)
+  return bins
 
 
 def concatenate(batches: Sequence[types.Batch]) -> types.Batch:
@@ -67,10 +136,11 @@ def concatenate(batches: Sequence[types.Batch]) -> types.Batch:
     stacked: Any = np.concatenate(ids)
     return levels.Level(stacked, num * len(parts))
 
-  return types.Batch(*(join(*parts) for parts in zip(*batches)))
+  is_level = lambda x: isinstance(x, levels.Level)
+  return jax.tree.map(join, *batches, is_leaf=is_level)
 
 
-def _check(episodes, rows, width, max_turns):
+def _check(episodes, rows, width, max_turns, extras):
   if len(episodes) > rows:
     raise ValueError(
       f'pack: {len(episodes)} episodes for a batch of {rows} rows; raise rows'
@@ -98,8 +168,21 @@ def _check(episodes, rows, width, max_turns):
         f' {e.error}); leave it out.'
       )
 
+    if not np.all(np.isfinite(e.rewards)):
+      raise ValueError(
+        f'pack: the episode of task {e.task.id!r} has the rewards {e.rewards};'
+        ' a reward is a finite number, and what cannot be graded has the status'
+        ' reward_error.'
+      )
+    for name in extras:
+      if name not in _MADE_HERE and name not in e.extras:
+        raise ValueError(
+          f'pack: the episode of task {e.task.id!r} has no column {name!r}; it'
+          f' has {", ".join(sorted(e.extras)) or "none"} beside the usual ones.'
+        )
 
-def _place(episodes, bins, shape, max_turns) -> types.Batch:
+
+def _place(episodes, bins, shape, max_turns, extras) -> types.Batch:
   """Writes the episodes of each bin into a row, one after the other."""
 
   def empty(dtype):
@@ -108,6 +191,9 @@ def _place(episodes, bins, shape, max_turns) -> types.Batch:
   tokens, positions, segments = (empty(np.int32) for _ in range(3))
   seq, group, turn = (empty(np.int32) for _ in range(3))
   mask, rewards, logp = empty(bool), empty(np.float32), empty(np.float32)
+  given = [name for name in extras if name not in _MADE_HERE]
+  others = {name: empty(columns.dtype(name)) for name in given}
+  truncated, step = empty(bool), empty(np.int32)
   groups: dict[str, int] = {}
   for row, members in enumerate(bins):
     at = 0
@@ -119,8 +205,17 @@ def _place(episodes, bins, shape, max_turns) -> types.Batch:
       group[where] = groups.setdefault(e.task.id, len(groups))
       turn[where] = i * max_turns + e.turn
       mask[where], rewards[where], logp[where] = e.mask, e.rewards, e.logp
+      truncated[where] = e.status != episode.FINISHED
+      step[where] = group[where] * max_turns + e.turn
+      for name, column in others.items():
+        column[where] = e.extras[name]
       at += n
   rows = shape[0]
+  made = {
+    'truncated': truncated,
+    'step_of_group': levels.Level(step, rows * max_turns),
+    **others,
+  }
   return types.Batch(
     tokens=tokens,
     positions=positions,
@@ -131,4 +226,5 @@ def _place(episodes, bins, shape, max_turns) -> types.Batch:
     seq=levels.Level(seq, rows),
     group=levels.Level(group, rows),
     turn=levels.Level(turn, rows * max_turns),
+    extras={name: made[name] for name in extras},
   )

@@ -11,6 +11,7 @@ class Rule(NamedTuple):
 
   greedy: bool
   truncated: bool
+  entropy: bool = False
 
 
 def fold(seed: int, paths: jax.Array) -> jax.Array:
@@ -59,7 +60,7 @@ def choose(
   temperature: jax.Array,
   top_p: jax.Array,
   top_k: jax.Array,
-) -> tuple[jax.Array, jax.Array]:
+) -> tuple[jax.Array, ...]:
   """Samples one token a row.
 
   Args:
@@ -72,7 +73,8 @@ def choose(
 
   Returns:
     ids int32 [B] and their log-probs float32 [B] under the distribution they
-    were sampled from; for greedy, under softmax(logits).
+    were sampled from; for greedy, under softmax(logits). Where the rule asks
+    for it, also the entropy of that distribution, float32 [B].
   """
   if rule.greedy:
     ids = jnp.argmax(logits, axis=-1)
@@ -85,4 +87,8 @@ def choose(
     ids = jnp.argmax(logits + noise, axis=-1)
   logp = jax.nn.log_softmax(logits, axis=-1)
   chosen = jnp.take_along_axis(logp, ids[:, None], axis=-1)[:, 0]
-  return ids.astype(jnp.int32), chosen
+  if not rule.entropy:
+    return ids.astype(jnp.int32), chosen
+  surprise = jnp.where(jnp.isfinite(logp), -logp, 0)
+  entropy = jnp.sum(jnp.exp(logp) * surprise, axis=-1)
+  return ids.astype(jnp.int32), chosen, entropy

@@ -1,5 +1,6 @@
 """How episodes are rolled out: a strategy turns tasks into episodes."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -39,11 +40,17 @@ class Live:
     self.logp: list[float] = []
     self.rewards: list[float] = []
     self.turn: list[int] = []
+    self.entropy: list[float] = []
+    self.process: list[float] = []
+    self.ends: list[int] = []
 
-  def append(self, ids, sampled_logp=None):
+  def append(self, ids, sampled_logp=None, entropy=None):
     """Appends what was sampled, or with no log-probs what was observed."""
     n = len(ids)
     sampled = sampled_logp is not None
+    told = entropy is not None
+    self.entropy += [float(x) for x in entropy] if told else [math.nan] * n
+    self.process += [math.nan] * n
     self.tokens += [int(i) for i in ids]
     self.mask += [sampled] * n
     self.logp += [float(x) for x in sampled_logp] if sampled else [0.0] * n
@@ -66,7 +73,22 @@ class Live:
       status=self.status,
       exchanges=tuple(self.exchanges),
       error=self.error,
+      extras=self._extras(),
     )
+
+  def _extras(self):
+    """The columns that the engine or the environment gave all of."""
+    given = {'rollout_entropy': self.entropy, 'process_rewards': self.process}
+    made = {name: np.array(x, np.float32) for name, x in given.items()}
+    made['rollout_entropy'][~np.array(self.mask, bool)] = 0
+    made['process_rewards'][~self._ends()] = 0
+    return {name: x for name, x in made.items() if np.all(np.isfinite(x))}
+
+  def _ends(self):
+    """True on the last token of each action that was answered."""
+    ends = np.zeros(len(self.tokens), bool)
+    ends[self.ends] = True
+    return ends
 
 
 def multi_turn(
@@ -114,7 +136,7 @@ def multi_turn(
       break
     requests = [_request(row, limits, turn) for row in going]
     for row, answer in zip(going, _ask(engine, requests, sampling)):
-      row.append(answer.tokens, answer.logp)
+      row.append(answer.tokens, answer.logp, answer.entropy)
       advance(row, answer.tokens, answer.finish, env, chat, limits)
   return [row.episode() for row in live]
 
@@ -192,6 +214,9 @@ def advance(row, ids, finish, env, chat, limits) -> None:
     return
   row.exchanges.append(episode.Exchange(action, turn))
   row.rewards[-1] = float(turn.reward)
+  if turn.process is not None:
+    row.process[-1] = float(turn.process)
+  row.ends.append(len(row.tokens) - 1)
   if turn.done:
     row.end(episode.FINISHED)
   elif len(row.exchanges) == limits.max_turns:

@@ -1,7 +1,7 @@
 """From episodes to columns with scores and credit: one rollout batch."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +14,7 @@ from arl.rollout import pack
 from arl.train import build, score, sharding
 
 _SCORED = columns_lib.filled_by(columns_lib.SCORE)
+_EXTRA = columns_lib.filled_by(columns_lib.EXTRA)
 
 
 class Data(NamedTuple):
@@ -49,11 +50,25 @@ def check_failed(episodes: Sequence[episode.Episode], most: float) -> None:
 
 
 def updates(
-  groups: Sequence[episode.Group], per_batch: int
+  groups: Sequence[episode.Group],
+  per_batch: int,
+  kinds: Callable[[episode.Episode], np.ndarray] | None = None,
 ) -> list[list[episode.Episode]]:
-  """Whole groups dealt out to the updates of a batch."""
+  """Whole groups dealt out to the updates of a batch.
+
+  Args:
+    groups: of the batch.
+    per_batch: how many updates it makes.
+    kinds: gives the kind of each token of an episode, where that is read.
+  """
+
+  def told(one):
+    if not kinds:
+      return one
+    return one._replace(extras={**one.extras, 'kind': kinds(one)})
+
   return [
-    [e for group in groups[u::per_batch] for e in group.episodes]
+    [told(e) for group in groups[u::per_batch] for e in group.episodes]
     for u in range(per_batch)
   ]
 
@@ -65,6 +80,7 @@ def make(
   *,
   width: int,
   max_turns: int,
+  from_loop: Callable[[frozenset[str], tuple[int, int]], dict[str, Any]],
 ) -> Data:
   """Packs, scores and credits the episodes of each update.
 
@@ -74,18 +90,36 @@ def make(
     parts: the episodes of each update.
     width: tokens of a row.
     max_turns: turns of an episode at most.
+    from_loop: (needs, shape) -> the columns that the loop itself gives.
   """
+  needs = learner.method.needs
+  place = pack.pack
+  if learner.block:
+    place = functools.partial(_place_whole, learner.block)
   batches = [
-    pack.pack(part, rows=learner.rows, width=width, max_turns=max_turns)
+    place(
+      part,
+      rows=learner.rows,
+      width=width,
+      max_turns=max_turns,
+      extras=sorted(needs & _EXTRA),
+    )
     for part in parts
   ]
   columns = types.columns(pack.concatenate(batches))
+  columns |= from_loop(needs, columns['mask'].shape)
   columns = sharding.shard_rows(columns, learner.mesh)
   sampled = all(np.all(np.isfinite(e.logp)) for part in parts for e in part)
-  if sampled or learner.method.needs & _SCORED:
-    columns.update(learner.score(params, learner.ref_params, columns))
+  if sampled or needs & _SCORED:
+    columns.update(learner.score(params, learner.others, columns))
   metrics = score.agreement(columns) if sampled else {}
   return Data(columns, learner.credit(columns), metrics, sampled)
+
+
+def _place_whole(block, part, **arguments):
+  """Packs the episodes of an update so that no group lies in two blocks."""
+  groups = [group.episodes for group in episode.groups(part)]
+  return pack.pack_whole(groups, block=block, **arguments)
 
 
 def check_origin(method: str, data: Data) -> None:
@@ -114,9 +148,10 @@ def check_origin(method: str, data: Data) -> None:
 
 @functools.partial(jax.jit, static_argnums=2)
 def _rows(tree, start, size):
-  return jax.tree.map(
-    lambda x: jax.lax.dynamic_slice_in_dim(x, start, size), tree
-  )
+  def cut(x):
+    return jax.lax.dynamic_slice_in_dim(x, start, size) if x.ndim else x
+
+  return jax.tree.map(cut, tree)
 
 
 def update(data: Data, index: int, rows: int) -> tuple[dict, dict]:

@@ -1,6 +1,6 @@
 """Held-out success, greedy and sampled."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from arl import episode
 from arl.envs import base
@@ -32,13 +32,15 @@ def run(
   sampling: engine_lib.Sampling,
   path: tuple[int, ...],
   samples: int = 1,
+  strategy: Callable | None = None,
 ) -> list[episode.Episode]:
-  """Episodes of the engine's current policy on the tasks.
+  """Episodes of the engine's current policy on the tasks, multi-turn or by a
+  strategy that adds to them.
 
   Whatever the step, `path` stands for the same randomness. Its 0 stands where
   the step is in training, so that both share one compiled engine.
   """
-  return strategies.multi_turn(
+  return (strategy or strategies.multi_turn)(
     world.engine,
     world.env,
     world.chat,

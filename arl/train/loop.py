@@ -11,6 +11,7 @@ import contextlib
 import functools
 import pathlib
 import time
+from typing import Any
 
 import jax
 import ml_collections
@@ -24,6 +25,7 @@ from arl.train import (
   checkpoint,
   evaluation,
   export,
+  fills,
   interrupt,
   metrics,
   outcome,
@@ -63,9 +65,14 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
   final = evaluation.held_out(world, config.eval.tasks, config.eval.final_tasks)
   now = learner.state
   saved = checkpoint.Checkpoints(folder, keep=config.checkpoint.keep)
+  knobs = build.knobs_of(config)
+  sampling = evaluation.variants(temperature)['sampled']._replace(
+    entropy='rollout_entropy' in method.needs
+  )
+  kinds = build.kinds_of(world) if 'kind' in method.needs else None
 
-  def hand_over(version: int) -> None:
-    world.engine.set_params(export.policy_params(now.params), version)
+  def hand_over(params: Any, version: int) -> None:
+    world.engine.set_params(export.policy_params(params), version)
 
   # --- Resume, or look at the policy before training --------------------------
   origin = checkpoint.fingerprint(world.loaded.params)
@@ -74,7 +81,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
   if found:
     meta, now = found
     start = meta['step']
-    hand_over(start)
+    hand_over(now.params, start)
     print(f'resumed {folder} after step {start}')
   else:
     start = 0
@@ -82,7 +89,10 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
     meta['before'] = evaluation.evaluate(
       world, final, temperature, (evaluation.FINAL,)
     )
-    meta['shown'] = outcome.show(world, learner, now.params, config)
+    meta['knobs'] = {name: knob.init for name, knob in knobs.items()}
+    meta['shown'] = outcome.show(
+      world, learner, now.params, config, meta['knobs']
+    )
   metrics.truncate(folder, start)
   clock = time.monotonic() - meta['wall']
 
@@ -104,13 +114,15 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
       began = time.monotonic()
 
       # Roll out.
+      if now.behind:
+        hand_over(state.acting(now), step - config.rollout.lag)
       episodes = strategy(
         world.engine,
         world.env,
         world.chat,
         tasks_of(step),
         samples=config.prompts.samples,
-        sampling=evaluation.variants(temperature)['sampled'],
+        sampling=sampling,
         limits=world.limits,
         path=(evaluation.TRAINING, step),
       )
@@ -118,17 +130,25 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
       rolled_out = time.monotonic()
       graded = [e for e in episodes if episode.graded(e)]
       groups = select(episode.groups(graded))
+      now = state.begin_batch(now)
 
       # Score, credit, update.
       seen = collections.defaultdict(list)
       if groups:
-        parts = batch.updates(groups, per_batch)
+        parts = batch.updates(groups, per_batch, kinds)
         data = batch.make(
           learner,
           now.params,
           parts,
           width=config.rollout.context,
           max_turns=config.rollout.max_turns,
+          from_loop=functools.partial(
+            fills.from_loop,
+            seed=config.seed,
+            step=step,
+            steps=config.steps,
+            knobs=meta['knobs'],
+          ),
         )
         batch.check_origin(config.method.name, data)
         filled = [index for index, part in enumerate(parts) if part]
@@ -138,7 +158,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
           for name, value in facts.items():
             seen[name].append(value)
         seen.update({name: [value] for name, value in data.metrics.items()})
-      hand_over(step + 1)
+      hand_over(now.params, step + 1)
 
       # Watch.
       row = {name: np.mean(jax.device_get(v)) for name, v in seen.items()}
@@ -150,6 +170,11 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
         update=ended - rolled_out,
         updates=int(now.updates),
       )
+      for name, knob in knobs.items():
+        row[f'knobs/{name}'] = meta['knobs'][name]
+        meta['knobs'][name] = knob.update(
+          row[f'knobs/{name}'], row, len(graded)
+        )
       last = step + 1 == config.steps
       if last or (step + 1) % config.eval.every == 0:
         results = evaluation.evaluate(
@@ -179,7 +204,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
   meta['wall'] = time.monotonic() - clock
   export.save(folder / 'final', now.params, world.loaded.sizes, world.tokenizer)
   after = evaluation.evaluate(world, final, temperature, (evaluation.FINAL,))
-  shown = outcome.show(world, learner, now.params, config)
+  shown = outcome.show(world, learner, now.params, config, meta['knobs'])
   compiled = outcome.compiles(world, learner)
   outcome.write(folder, config, meta, after, shown, compiled)
   return now

@@ -1,20 +1,23 @@
 """What a run says of itself: live metrics, results.json and the report."""
 
+import functools
 import json
 import pathlib
 import platform
+from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
 import jax
 import ml_collections
 
-from arl import episode
+from arl import episode, names
 from arl.report import curves, page
 from arl.train import (
   batch,
   build,
   evaluation,
+  fills,
   metrics,
   settings,
   state,
@@ -117,6 +120,7 @@ def show(
   learner: build.Learner,
   params: Any,
   config: ml_collections.ConfigDict,
+  knobs: Mapping[str, float],
 ) -> list[page.Transcript]:
   """Transcripts of a few held-out tasks under the engine's current policy.
 
@@ -125,22 +129,31 @@ def show(
   it. A task none of whose episodes has a grade is left out.
   """
   tasks = evaluation.held_out(world, 0, min(_SHOWN, learner.rows))
-  temperature = config.rollout.temperature
+  needs = learner.method.needs
+  strategy = names.resolve(config.rollout.strategy, 'arl.rollout')
   episodes = evaluation.run(
     world,
     tasks,
-    evaluation.variants(temperature)['sampled'],
+    evaluation.variants(config.rollout.temperature)['sampled']._replace(
+      entropy='rollout_entropy' in needs
+    ),
     (evaluation.SHOWING,),
     min(config.prompts.samples, learner.rows // len(tasks)),
+    strategy if needs & getattr(strategy, 'gives', frozenset()) else None,
   )
   graded = [e for e in episodes if episode.graded(e)]
+  kinds = build.kinds_of(world) if 'kind' in needs else None
+  shown = batch.updates(episode.groups(graded), 1, kinds)
   empty: list[list] = [[] for _ in range(config.updates.per_batch - 1)]
   data = batch.make(
     learner,
     params,
-    [graded, *empty],
+    [*shown, *empty],
     width=config.rollout.context,
     max_turns=config.rollout.max_turns,
+    from_loop=functools.partial(
+      fills.from_loop, seed=config.seed, step=0, steps=1, knobs=knobs
+    ),
   )
   ids = [e.task.id for e in graded]
   firsts = [ids.index(task.id) for task in tasks if task.id in ids]

@@ -1,53 +1,59 @@
 """Columns from forward passes without gradient, once a rollout batch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
+from arl import columns as columns_lib
 from arl import types
 from arl.kernels import divergences
 from arl.train import forward as forward_lib
 from arl.train import sharding
+
+_SCORED = columns_lib.filled_by(columns_lib.SCORE)
 
 
 def make_score(
   forward: forward_lib.Forward,
   needs: frozenset[str],
   *,
+  others: Mapping[str, forward_lib.Forward],
   microbatch: int,
   mesh: Mesh,
 ) -> Callable[..., dict]:
-  """The scoring pass as a jitted (params, ref_params, columns) -> columns.
+  """The scoring pass as a jitted (params, others, columns) -> columns.
 
   It gives `old_logp` and `old_entropy` always, for the metrics at least, and
-  `old_value` and `ref_logp` where the method needs them. Microbatches without a
-  token on the mask are not computed, and 0.
+  what else the method needs of the policy when the batch began; `others` holds
+  the parameters of further models by the column that is their log-prob.
+  Microbatches without a token on the mask are not computed, and 0.
 
   Args:
-    forward: makes a model's columns.
+    forward: makes the policy's columns.
     needs: of the method.
+    others: makes the columns of a further model, by name of its log-prob.
     microbatch: rows at a time.
     mesh: where the arrays live.
   """
-  want = frozenset({'logp', 'entropy'})
-  if 'old_value' in needs:
-    want |= {'value'}
+  wanted = {'old_logp', 'old_entropy', *(needs & _SCORED)} - others.keys()
+  own = {name: name.removeprefix('old_') for name in wanted}
+  want = frozenset(own.values())
 
-  def one(params, ref_params, part):
+  def one(params, frozen, part):
     made = forward(params, part, want)
-    scored = {f'old_{name}': column for name, column in made.items()}
-    if 'ref_logp' in needs:
-      made = forward(ref_params, part, frozenset({'logp'}))
-      scored['ref_logp'] = made['logp']
+    scored = {name: made[column] for name, column in own.items()}
+    for name, model in others.items():
+      made = model(frozen[name], part, frozenset({'logp'}))
+      scored[name] = made['logp']
     return scored
 
-  def score(params, ref_params, columns):
+  def score(params, frozen, columns):
     part = sharding.microbatches(columns, microbatch, mesh)
 
     def at(i):
-      return one(params, ref_params, part(i))
+      return one(params, frozen, part(i))
 
     def put(i, out):
       return jax.tree.map(lambda all_, x: all_.at[i].set(x), out, at(i))

@@ -15,6 +15,7 @@ import ml_collections
 from arl import names
 
 FREE = None  # a block whose keys belong to the function that it names
+BLOCKS: frozenset = frozenset()  # any number of those, by column
 TRAIN = {
   'seed': int,
   'steps': int,
@@ -24,10 +25,13 @@ TRAIN = {
     'dtype': str,
     'remat': str,
     'logit_chunk': int,
+    'teacher': str,
+    'value_bins': int,
   },
+  'knobs': BLOCKS,
   'method': FREE,
   'env': FREE,
-  'engine': {'slots': int},
+  'engine': {'slots': int, 'dtype': str},
   'rollout': {
     'strategy': str,
     'max_turns': int,
@@ -38,6 +42,7 @@ TRAIN = {
     'top_k': int,
     'observation_role': str,
     'max_failed': float,
+    'lag': int,
   },
   'prompts': {
     'size': int,
@@ -57,7 +62,7 @@ TRAIN = {
   'eval': {'every': int, 'tasks': int, 'final_tasks': int},
   'checkpoint': {'every': int, 'keep': int},
 }
-_MAY_CHANGE = ('steps', 'eval.every', 'checkpoint', 'engine')
+_MAY_CHANGE = ('steps', 'eval.every', 'checkpoint', 'engine.slots')
 
 
 def check(config: ml_collections.ConfigDict, schema: dict) -> None:
@@ -83,6 +88,8 @@ def _check_block(where: str, block: Any, schema: dict) -> None:
     value = block[key]
     if isinstance(kind, dict):
       _check_block(f'{where}.{key}', value, kind)
+    elif kind is BLOCKS:
+      _check_block(f'{where}.{key}', value, dict.fromkeys(value, FREE))
     elif kind is FREE:
       if not isinstance(value, dict) or 'name' not in value:
         raise ValueError(f'{where}.{key} needs a name: the function it means.')

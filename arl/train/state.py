@@ -16,14 +16,37 @@ class TrainState(NamedTuple):
     updates: int32, updates applied; one with a non-finite loss, gradient or
       change, or without a token to train on, is not applied and does not count.
     skipped: int32, non-finite updates in a row; one without a token is none.
+    behind: parameters at the start of the last batches, the oldest first, where
+      rollouts lag so many batches behind; empty where they do not.
   """
 
   params: Any
   opt_state: Any
   updates: jax.Array
   skipped: jax.Array
+  behind: tuple[Any, ...] = ()
 
 
-def create(params: Any, tx: optax.GradientTransformation) -> TrainState:
-  """A fresh state."""
-  return TrainState(params, tx.init(params), jnp.int32(0), jnp.int32(0))
+def create(
+  params: Any, tx: optax.GradientTransformation, lag: int = 0
+) -> TrainState:
+  """A fresh state, whose rollouts lag so many batches behind."""
+  behind = tuple(jax.tree.map(jnp.copy, params) for _ in range(lag))
+  count = jnp.int32(0), jnp.int32(0)  # two, since updates donate the state
+  return TrainState(params, tx.init(params), *count, behind)
+
+
+def acting(now: TrainState) -> Any:
+  """The parameters that sample the next batch."""
+  return now.behind[0] if now.behind else now.params
+
+
+def begin_batch(now: TrainState) -> TrainState:
+  """The state once a batch was sampled, before it is trained on.
+
+  What sampled it is forgotten; the present parameters wait for their turn.
+  """
+  if not now.behind:
+    return now
+  kept = jax.tree.map(jnp.copy, now.params)  # updates donate their own
+  return now._replace(behind=(*now.behind[1:], kept))

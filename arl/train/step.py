@@ -12,13 +12,14 @@ import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh
 
+from arl import columns as columns_lib
 from arl import types
 from arl.train import forward as forward_lib
 from arl.train import sharding
 from arl.train import state as state_lib
 
 Step = Callable[..., tuple[state_lib.TrainState, dict]]
-_FORWARDED = frozenset({'logp', 'entropy', 'value'})
+_FORWARDED = columns_lib.filled_by(columns_lib.POLICY)
 
 
 def live_microbatches(mask: jax.Array, microbatch: int) -> jax.Array:
@@ -86,6 +87,7 @@ def make_train_step(
       opt_state=opt_state,
       updates=state.updates + 1,
       skipped=jnp.zeros_like(state.skipped),
+      behind=state.behind,
     )
     stayed = state._replace(skipped=state.skipped + nonfinite)
     apply = finite & jnp.any(columns['mask'])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from arl import episode
 from arl.envs import base, gridworld
 
 # A . .    The path right, right, down, down, or down, down, right, right; the
@@ -26,7 +27,7 @@ def test_an_episode():
   task = gridworld.from_rows(ROWS)
   assert task.prompt == 'A..\n.H.\n..G'
   state, turn = walk(task, ['down', 'left', 'down'])
-  assert (state.cell, turn) == (6, ('...\n.H.\nA.G', 0.0, False))
+  assert (state.cell, turn) == (6, episode.Turn('...\n.H.\nA.G'))
   state, turn = walk(task, ['down', 'down', 'right', 'right'])
   assert (state.cell, turn.reward, turn.done) == (8, 1.0, True)
   state, turn = walk(task, ['right', 'down'])

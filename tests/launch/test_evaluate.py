@@ -10,7 +10,7 @@ import pytest
 
 from arl.evaluate import summary
 from arl.rollout import engine
-from arl.train import build, evaluation, export
+from arl.train import build, evaluation, export, loading
 from experiments import quickstart
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -23,7 +23,7 @@ def config(tmp_path_factory):
   config = quickstart.get_config('quick')
   fresh = {**config.model.to_dict(), 'path': '', 'size': 'quick'}
   config.model.update(fresh)
-  loaded, tokenizer = build.load_model(config.model, seed=0)
+  loaded, tokenizer = loading.load_model(config.model, seed=0)
   export.save(folder, loaded.params, loaded.sizes, tokenizer)
   config.model.update({'path': str(folder), 'size': ''})
   return config

@@ -47,7 +47,7 @@ def check_holds(batch, i, e):
   assert np.array_equal(batch.rewards[at], e.rewards)
   assert np.array_equal(batch.rollout_logp[at], e.logp)
   assert np.array_equal(batch.turn.ids[at], i * TURNS + e.turn)
-  return batch.group.ids[at]
+  return np.broadcast_to(batch.group.ids, batch.mask.shape)[at]
 
 
 EPISODES = st.lists(

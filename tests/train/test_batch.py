@@ -13,7 +13,12 @@ ROWS, WIDTH = 4, 12
 
 def make(objective, parts):
   return batch.make(
-    tiny.learner(objective, rows=ROWS), None, parts, width=WIDTH, max_turns=2
+    tiny.learner(objective, rows=ROWS),
+    None,
+    parts,
+    width=WIDTH,
+    max_turns=2,
+    from_loop=lambda needs, shape: {},
   )
 
 

@@ -5,8 +5,9 @@ import pytest
 import tiny
 
 from arl import types
+from arl.methods import compose, grpo
 from arl.models import tokenizers
-from arl.train import build
+from arl.train import build, loading
 
 
 def changed(**blocks):
@@ -148,17 +149,34 @@ def group_reader():
   )
 
 
+def pair_reader():
+  return group_reader()._replace(whole=frozenset({'pair'}))
+
+
 def test_a_method_that_needs_what_nothing_fills():
   assert refusal(changed(method={'name': 'test_build.teacher_reader'})) == (
-    "test_build.teacher_reader needs column 'teacher_logp', which nothing fills"
-    ' in this loop; it fills entropy, logp, old_logp, old_value, ref_logp,'
-    ' value.'
+    "test_build.teacher_reader needs column 'teacher_logp' (log-prob of the"
+    ' teacher), which nothing fills in this run; set config.model.teacher to'
+    " the teacher's folder."
   )
 
 
 def test_a_method_whose_groups_a_microbatch_would_cut():
-  assert refusal(changed(method={'name': 'test_build.group_reader'})) == (
-    "test_build.group_reader reads ['group'] in its loss, which a microbatch"
+  cut = changed(
+    method={'name': 'test_build.group_reader'},
+    prompts={'samples': 8},
+    updates={'microbatch': 4},
+  )
+  assert refusal(cut) == (
+    'test_build.group_reader compares the 8 rollouts of a prompt in its loss,'
+    ' but a microbatch has 4 rows; make config.updates.microbatch a multiple of'
+    ' 8, or lower prompts.samples.'
+  )
+
+
+def test_a_method_whose_pairs_a_microbatch_would_cut():
+  assert refusal(changed(method={'name': 'test_build.pair_reader'})) == (
+    "test_build.pair_reader reads ['pair'] in its loss, which a microbatch"
     ' may cut; compute it in the credit of a term.'
   )
 
@@ -180,7 +198,20 @@ def test_rows_hold_the_fullest_update(
     prompts={'batch': batch, 'samples': samples},
     updates={'per_batch': per_batch, 'microbatch': microbatch},
   )
-  assert build.rows_of(config) == rows
+  made = compose.method(grpo.dapo())
+  assert build.rows_of(config, made) == rows
+
+
+@pytest.mark.parametrize(
+  'batch, samples, per_batch, microbatch, rows',
+  [(4, 4, 2, 4, 8), (5, 2, 2, 4, 8), (3, 3, 1, 4, 12), (6, 3, 1, 8, 24)],
+)
+def test_rows_hold_whole_groups(batch, samples, per_batch, microbatch, rows):
+  config = changed(
+    prompts={'batch': batch, 'samples': samples},
+    updates={'per_batch': per_batch, 'microbatch': microbatch},
+  )
+  assert build.rows_of(config, group_reader()) == rows
 
 
 # --- Models and tokenizers ----------------------------------------------------
@@ -191,7 +222,7 @@ def test_rows_hold_the_fullest_update(
 )
 def test_a_folder_or_a_size(model):
   with pytest.raises(ValueError) as error:
-    build.load_model(changed(model=model).model, seed=0)
+    loading.load_model(changed(model=model).model, seed=0)
   assert str(error.value) == (
     f'model: path={model["path"]!r} and size={model["size"]!r}; give the folder'
     ' of a model, or the size of a fresh one, and leave the other empty.'
@@ -208,13 +239,15 @@ def test_a_fresh_model_has_a_known_size():
     ),
   ):
     with pytest.raises(ValueError, match=words):
-      build.load_model(changed(model={'path': '', 'size': size}).model, seed=0)
+      loading.load_model(
+        changed(model={'path': '', 'size': size}).model, seed=0
+      )
 
 
 def test_a_fresh_model_follows_the_seed():
   block = changed(model={'path': '', 'size': 'tiny'}).model
   (first, tokenizer), (again, _), (other, _) = (
-    build.load_model(block, seed) for seed in (0, 0, 1)
+    loading.load_model(block, seed) for seed in (0, 0, 1)
   )
   assert first.model.vocab == len(tokenizer) == 102
   same = lambda x, y: bool(jnp.all(x == y))
@@ -226,7 +259,7 @@ def test_a_tokenizer_of_a_larger_model(tmp_path):
   folder = tiny.write_model(tmp_path / 'model')
   tokenizers.save(tokenizers.characters(), folder)
   with pytest.raises(ValueError) as error:
-    build.load_model(changed(model={'path': str(folder)}).model, seed=0)
+    loading.load_model(changed(model={'path': str(folder)}).model, seed=0)
   assert str(error.value) == (
     "the tokenizer has ids up to 101, 102 with 0, but the model's vocabulary"
     ' is 8; load the tokenizer of this model.'
@@ -256,8 +289,8 @@ def test_a_batch_larger_than_the_tasks(model_folder):
 def test_only_a_method_with_a_critic_gets_a_value_head(model_folder):
   for name, has in (('ppo.ppo', True), ('grpo.dapo', False)):
     config = tiny.config(model_folder, method={'name': name})
-    loaded, _ = build.load_model(config.model, 0)
+    loaded, _ = loading.load_model(config.model, 0)
     made = build.learner(config, build.check(config), loaded)
     assert ('value_head' in made.state.params) == has
-    assert (made.ref_params is not None) == has
+    assert ('ref_logp' in made.others) == has
     assert made.rows == 8

@@ -81,7 +81,7 @@ def says(text):
 def transcripts(script, rows, samples=4):
   config = tiny.config('x', prompts={'samples': samples})
   learner = tiny.learner(grpo.dr_grpo(), rows=rows)
-  return outcome.show(world(script), learner, None, config)
+  return outcome.show(world(script), learner, None, config, {})
 
 
 def script(request):

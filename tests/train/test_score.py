@@ -38,7 +38,9 @@ def columns(count):
 @pytest.fixture(scope='module')
 def scorer():
   run, _ = policy('float32')
-  return score.make_score(run, NEEDS, microbatch=MICROBATCH, mesh=mesh())
+  return score.make_score(
+    run, NEEDS, others={'ref_logp': run}, microbatch=MICROBATCH, mesh=mesh()
+  )
 
 
 @pytest.fixture(scope='module')
@@ -52,7 +54,7 @@ def test_scores_are_those_of_the_forward_pass(scorer, direct):
   _, params = policy('float32')
   reference = jax.tree.map(lambda x: 0.9 * x, params)
   batch = columns(8)
-  made = scorer(params, reference, batch)
+  made = scorer(params, {'ref_logp': reference}, batch)
   now, then = direct(params, batch), direct(reference, batch)
   assert made.keys() == {'old_logp', 'old_entropy', 'old_value', 'ref_logp'}
   for name in ('logp', 'entropy', 'value'):
@@ -66,7 +68,7 @@ def test_rows_without_a_token_are_not_scored(scorer, direct):
   _, params = policy('float32')
   batch = columns(8)
   batch['mask'][:MICROBATCH] = False
-  made = scorer(params, params, batch)
+  made = scorer(params, {'ref_logp': params}, batch)
   CLOSE(made['old_logp'][4:], direct(params, batch)['logp'][4:])
   assert not np.any(made['old_logp'][:4]) and not np.any(made['old_value'][:4])
   assert scorer._cache_size() == 1
@@ -80,12 +82,14 @@ def test_microbatches_without_a_token_are_not_computed():
     return dict.fromkeys(want, params + columns['rewards'])
 
   one = jnp.float32([[1]])
-  scorer = score.make_score(run, frozenset(), microbatch=1, mesh=mesh())
+  scorer = score.make_score(
+    run, frozenset(), others={}, microbatch=1, mesh=mesh()
+  )
   for filled in ([0, 1, 2], [1, 6], [], range(8)):
     batch = columns(8)
     batch['mask'][[row not in filled for row in range(ROWS)]] = False
     calls.clear()
-    made = jax.block_until_ready(scorer(one, one, batch))
+    made = jax.block_until_ready(scorer(one, {}, batch))
     jax.effects_barrier()
     assert len(calls) == len(filled)
     live = batch['mask'].any(axis=1)[:, None]
@@ -106,10 +110,14 @@ def test_the_ratio_is_exactly_one_while_the_weights_stand():
   objective = ppo.ppo(entropy_coef=0.01)
   method = compose.method(objective, GAP)
   scorer = score.make_score(
-    run, method.needs, microbatch=MICROBATCH, mesh=mesh()
+    run,
+    method.needs,
+    others={'ref_logp': run},
+    microbatch=MICROBATCH,
+    mesh=mesh(),
   )
   batch = columns(7)
-  batch.update(scorer(params, params, batch))
+  batch.update(scorer(params, {'ref_logp': params}, batch))
   tx = optax.sgd(0.0)
   update = step.make_train_step(
     run, method, tx, microbatch=MICROBATCH, mesh=mesh()

@@ -26,12 +26,15 @@ def losses(rows, *, of):
         tokens=nothing,
         mask=np.arange(len(row) + 1) > 0,
         logp=nothing.astype(np.float32),
-        rewards=np.array([0, *row], np.float32),
+        rewards=nothing.astype(np.float32),
         turn=nothing,
       )
     )
   width = max(map(len, rows), default=1) + 1
-  return tiny.columns(members, rows=of, width=width)
+  made = tiny.columns(members, rows=of, width=width)
+  for i, row in enumerate(rows):  # not packed, which refuses nan
+    made['rewards'][i, 1 : 1 + len(row)] = row
+  return made
 
 
 def planted(params, columns, want):

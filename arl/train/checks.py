@@ -1,0 +1,78 @@
+"""Settings that cannot work, refused before anything is built."""
+
+import ml_collections
+
+from arl import types
+
+_COUNTS = (
+  'steps',
+  'engine.slots',
+  'rollout.max_turns',
+  'rollout.turn_tokens',
+  'prompts.batch',
+  'prompts.samples',
+  'updates.epochs',
+  'updates.per_batch',
+  'updates.microbatch',
+  'updates.max_nonfinite',
+  'eval.every',
+  'eval.tasks',
+  'eval.final_tasks',
+  'checkpoint.every',
+  'checkpoint.keep',
+)
+
+
+def check_whole(made: types.Method, config: ml_collections.ConfigDict) -> None:
+  """Refuses a method whose levels the microbatches of this loop would cut."""
+  name = config.method.name
+  if made.whole - {'group'}:
+    raise ValueError(
+      f'{name} reads {sorted(made.whole - {"group"})} in its loss, which a'
+      ' microbatch may cut; compute it in the credit of a term.'
+    )
+  samples, microbatch = config.prompts.samples, config.updates.microbatch
+  if made.whole and samples > microbatch:
+    raise ValueError(
+      f'{name} compares the {samples} rollouts of a prompt in its loss, but a'
+      f' microbatch has {microbatch} rows; make config.updates.microbatch a'
+      f' multiple of {samples}, or lower prompts.samples.'
+    )
+
+
+def check_sampling(config: ml_collections.ConfigDict) -> None:
+  """Refuses a rollout whose log-probs the trainer cannot reproduce."""
+  r = config.rollout
+  if r.top_p != 1 or r.top_k != 0 or r.temperature <= 0:
+    raise ValueError(
+      f'rollout: temperature={r.temperature}, top_p={r.top_p},'
+      f' top_k={r.top_k}: training needs temperature > 0, top_p = 1 and'
+      ' top_k = 0, since a truncated distribution is not the one that the'
+      ' trainer differentiates; truncate in launch/evaluate.py instead.'
+    )
+
+
+def check_numbers(config: ml_collections.ConfigDict) -> None:
+  """Refuses counts below what they mean."""
+  for name in _COUNTS:
+    block, _, key = name.rpartition('.')
+    value = (config[block] if block else config)[key]
+    if value < 1:
+      raise ValueError(f'config.{name} is {value}; it must be at least 1.')
+  u, p = config.updates, config.prompts
+  if u.per_batch > p.batch:
+    raise ValueError(
+      f'config.updates.per_batch is {u.per_batch}, but a batch has only'
+      f' {p.batch} groups to share out; set it to at most prompts.batch.'
+    )
+  for block, key in (('rollout', 'lag'), ('model', 'value_bins')):
+    if config[block][key] < 0:
+      raise ValueError(
+        f'config.{block}.{key} is {config[block][key]}; it must be 0 or more.'
+      )
+  if not 0 <= config.rollout.max_failed < 1:
+    raise ValueError(
+      f'config.rollout.max_failed is {config.rollout.max_failed}; it is the'
+      ' share of episodes without a grade that is put up with, from 0 to below'
+      ' 1.'
+    )

@@ -1,0 +1,92 @@
+"""Which columns a run can fill, and what to set for those that it does not."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+
+from arl import columns as columns_lib
+from arl import types
+from arl.envs import base
+
+_ALWAYS = (
+  'logp', 'entropy', 'old_logp', 'old_entropy', 'ref_logp', 'features',
+  'truncated', 'step_of_group', 'rollout_entropy',
+  'noise', 'iteration', 'progress',
+)  # fmt: skip
+OWN = frozenset({'noise', 'iteration', 'progress'})  # of LOOP, no knobs
+
+
+def filled(
+  config: ml_collections.ConfigDict, env: base.Env, strategy: Callable
+) -> frozenset[str]:
+  """The columns beside the observed ones that a run with this config fills.
+
+  Args:
+    config: of the run.
+    env: its environment.
+    strategy: how it rolls out; the columns that it adds to episodes are its
+      attribute `gives`, if it has one.
+  """
+  bins = config.model.value_bins
+  values = ('value_logits', 'old_value_logits')
+  return frozenset(
+    (
+      *_ALWAYS,
+      *(values if bins else ('value', 'old_value')),
+      *(('teacher_logp',) if config.model.teacher else ()),
+      *(('kind',) if env.parts else ()),
+      *(('process_rewards',) if env.scores_steps else ()),
+      *getattr(strategy, 'gives', ()),
+      *config.knobs,
+    )
+  )
+
+
+def check(made: types.Method, name: str, there: frozenset[str]) -> None:
+  """Refuses a method that reads what this run does not fill.
+
+  Raises:
+    ValueError: naming the column and what to set.
+  """
+  missing = sorted(made.needs - there)
+  if not missing:
+    return
+  first = missing[0]
+  setting = columns_lib.COLUMNS[first].setting
+  if first in ('value', 'old_value'):
+    setting = 'set config.model.value_bins to 0, for a critic of one number'
+  raise ValueError(
+    f'{name} needs column {first!r} ({columns_lib.COLUMNS[first].meaning}),'
+    f' which nothing fills in this run; {setting}.'
+  )
+
+
+def from_loop(
+  needs: frozenset[str],
+  shape: tuple[int, int],
+  *,
+  seed: int,
+  step: int,
+  steps: int,
+  knobs: Mapping[str, float],
+) -> dict[str, Any]:
+  """The columns that the loop itself gives a batch, as far as it is asked.
+
+  Args:
+    needs: of the method.
+    shape: [B, T] of the batch.
+    seed: of the run.
+    step: batches before this one.
+    steps: batches of the run.
+    knobs: their values now.
+  """
+  made = {name: jnp.float32(value) for name, value in knobs.items()}
+  made['iteration'] = jnp.float32(step)
+  made['progress'] = jnp.float32(step / steps)
+  if 'noise' in needs:
+    key = jax.random.fold_in(jax.random.key(seed), step)
+    made['noise'] = jax.random.uniform(key, shape)
+  return {name: column for name, column in made.items() if name in needs}
