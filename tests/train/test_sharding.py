@@ -78,6 +78,10 @@ def test_each_microbatch_is_split_over_the_mesh():
     assert made['scalar'] == 3
     assert {s.data.shape for s in made['x'].addressable_shards} == {(2, 2)}
 
+
+@pytest.mark.parametrize(
+  'data, fsdp', [(0, 1), (1, 0), (-1, 8), (9, 1), (3, 3)]
+)
 def test_a_mesh_that_cannot_be(data, fsdp):
   with pytest.raises(ValueError, match=f'data={data} x fsdp={fsdp} needs'):
     sharding.make_mesh(data=data, fsdp=fsdp)
