@@ -10,8 +10,8 @@ is the share of the whole gain that the block reaches alone: 1 is all of it.
 Where training everything changes nothing, it is undefined.
 
 Makes the runs that are missing in --workdir, prints a JSON object a line and
-writes layer_contribution.md and .png: to experiments/results, or for smoke runs
-beside them. The runs of all parameters are shared with
+rewrites experiments/results/layer_contribution.md and .png; those of smoke runs
+lie beside them. The runs of all parameters are shared with
 experiments.studies.methods.
 """
 
@@ -23,7 +23,7 @@ from typing import NamedTuple
 from absl import app
 
 from arl.report import bars
-from experiments.studies import methods, runs
+from experiments.studies import methods, runs, summary
 
 METHOD = 'dapo'
 ALL = 'all'
@@ -181,6 +181,8 @@ def main(argv: list[str]) -> None:
   before, rows = measure(methods.root(), seeds, quick)
   tell(before, rows, seeds)
   write(methods.root() if quick else runs.RESULTS, before, rows)
+  if not quick:
+    summary.write()
 
 
 if __name__ == '__main__':

@@ -26,6 +26,14 @@ _SECTIONS = (
     ' environment said, and rewards dealt out at random within a batch.',
   ),
   (
+    'layer_contribution',
+    'What each block contributes',
+    'python -m launch.layer_contribution',
+    'The same with the parameters of one block trained alone: the contribution'
+    ' is its share of the gain of training everything, a mean over the seeds'
+    ' with its 95 % t interval.',
+  ),
+  (
     'smollm2',
     'A pretrained model',
     'python -m experiments.studies.smollm2',
