@@ -9,7 +9,7 @@ import optax
 import pytest
 
 from arl.models import functional, heads, sizes, transformer
-from arl.train import optimizers
+from arl.train import optimizers, sharding
 
 PLAIN = {
   'lr': 1.0,
@@ -184,6 +184,17 @@ def test_muon_has_the_matrices_of_the_layers_and_adamw_the_rest():
     scale = 0.2 * np.sqrt(max(given[path].shape))
     expected = -0.01 * scale * orthogonal(np.asarray(given[path], np.float64))
     np.testing.assert_allclose(changes[path], expected, atol=2e-5)
+
+
+def test_a_sharded_matrix_takes_the_same_step():
+  mesh = sharding.make_mesh(data=2, fsdp=4)
+  gradient = np.random.default_rng(4).normal(size=(8, 12))
+  expected = matrices(muon(), [gradient] * 2)
+  params, placed = sharding.shard_params(
+    (hidden(np.zeros((8, 12))), hidden(gradient)), mesh
+  )
+  seen = run(muon(), params, [placed] * 2)
+  close([each['layers']['0']['kernel'] for each in seen], expected)
 
 
 def test_frozen_parameters_have_no_moments():
