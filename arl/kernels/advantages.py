@@ -175,6 +175,19 @@ def length_weighted(
   return jnp.where(varies, score - baseline, 0)
 
 
+def over_constant(
+  rewards: jax.Array,
+  mask: jax.Array,
+  seq: levels.Level,
+  *,
+  baseline: ranges.Finite = 0.0,
+) -> jax.Array:
+  """R - baseline, the same for all: with rewards of +1 and -1 the baseline is 0
+  (TOPR, arXiv:2503.14286). It needs no group."""
+  score = levels.total(rewards, seq, mask)
+  return jax.lax.stop_gradient(jnp.where(mask, score - baseline, 0))
+
+
 def greedy_baseline(
   rewards: jax.Array, baseline: jax.Array, mask: jax.Array, seq: levels.Level
 ) -> jax.Array:

@@ -53,6 +53,25 @@ def with_process(
   return rewards + coef * process_rewards
 
 
+def with_step_share(
+  rewards: jax.Array,
+  process_rewards: jax.Array,
+  mask: jax.Array,
+  seq: levels.Level,
+  turn: levels.Level,
+  *,
+  coef: ranges.Finite = 0.1,
+) -> jax.Array:
+  """rewards + coef * mean score of a sequence's steps, on its last token.
+
+  The share of key steps in StepGRPO's reward (R1-VL, arXiv:2503.12937), if a
+  score is 1 for a step that is one.
+  """
+  scored = levels.total(process_rewards, turn, mask)
+  share = levels.mean(scored, seq, levels.last(turn, mask))
+  return rewards + jnp.where(levels.last(seq, mask), coef * share, 0)
+
+
 def bootstrap(
   rewards: jax.Array,
   old_value: jax.Array,

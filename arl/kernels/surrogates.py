@@ -34,7 +34,7 @@ def clip(
   log_ratio: jax.Array,
   advantage: jax.Array,
   *,
-  low: ranges.Fraction,
+  low: ranges.NonNegative,
   high: ranges.Positive,
 ) -> jax.Array:
   """The pessimistic clipped objective (PPO, arXiv:1707.06347, eq. 7).
@@ -56,7 +56,7 @@ def dual_clip(
   log_ratio: jax.Array,
   advantage: jax.Array,
   *,
-  low: ranges.Fraction,
+  low: ranges.NonNegative,
   high: ranges.Positive,
   cap: ranges.OverOne = 3.0,
 ) -> jax.Array:
@@ -74,7 +74,7 @@ def two_sided(
   log_ratio: jax.Array,
   advantage: jax.Array,
   *,
-  low: ranges.Fraction,
+  low: ranges.NonNegative,
   high: ranges.Positive,
   delta: ranges.OverOne = 4.0,
 ) -> jax.Array:
@@ -116,7 +116,7 @@ def rescue(
   advantage: jax.Array,
   noise: jax.Array,
   *,
-  low: ranges.Fraction,
+  low: ranges.NonNegative,
   high: ranges.Positive,
   width: ranges.Fraction = 0.25,
 ) -> jax.Array:
@@ -141,7 +141,7 @@ def rescue_bernoulli(
   advantage: jax.Array,
   noise: jax.Array,
   *,
-  low: ranges.Fraction,
+  low: ranges.NonNegative,
   high: ranges.Positive,
   margin: ranges.Fraction = 0.25,
   probability: ranges.Fraction = 0.2,
@@ -165,7 +165,7 @@ def clip_by_turn(
   seq: levels.Level,
   turn: levels.Level,
   *,
-  low: ranges.Fraction,
+  low: ranges.NonNegative,
   high: ranges.Positive,
   kappa: ranges.NonNegative = 0.0,
 ) -> jax.Array:

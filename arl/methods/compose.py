@@ -130,18 +130,20 @@ def only(objective: Objective, keep: types.Kernel) -> Objective:
   """
   return objective._replace(
     advantage=(*steps(objective.advantage), ('kept', keep)),
-    aggregate=_on_kept(objective.aggregate),
+    aggregate=on_kept(objective.aggregate),
     terms=tuple(
       term._replace(
         credit=(*term.credit, ('kept', keep)),
-        aggregate=_on_kept(term.aggregate),
+        aggregate=on_kept(term.aggregate),
       )
       for term in objective.terms
     ),
   )
 
 
-def _on_kept(aggregate: types.Kernel) -> types.Kernel:
+def on_kept(aggregate: types.Kernel) -> types.Kernel:
+  """The aggregate over the tokens that the credit `kept` leaves."""
+
   def kept(**columns):
     columns['mask'] &= columns.pop('kept') != 0
     return aggregate(**columns)

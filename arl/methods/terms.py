@@ -2,13 +2,19 @@
 
 import functools
 
-from arl import types
-from arl.kernels import aggregations, critics, divergences, returns
+from arl import ranges, types
+from arl.kernels import (
+  aggregations,
+  critics,
+  divergences,
+  regressions,
+  returns,
+)
 from arl.methods import binding, compose
 
 
 def kl(
-  coef: float,
+  coef: ranges.NonNegative,
   kernel: types.Kernel = divergences.k3,
   to: str = 'ref_logp',
   aggregate: types.Kernel = aggregations.token_mean,
@@ -22,8 +28,24 @@ def kl(
   )
 
 
+def adaptive_kl(
+  kernel: types.Kernel = divergences.k2,
+  aggregate: types.Kernel = aggregations.token_mean,
+) -> compose.Term:
+  """The KL to the reference, times the knob `kl_coef`.
+
+  The knob that holds the KL near a target is `knobs.adaptive_kl`.
+  """
+
+  def scale(divergence, kl_coef):
+    return kl_coef * divergence
+
+  steps = (('divergence', kernel), ('loss', scale))
+  return compose.Term('kl', steps, aggregate)
+
+
 def entropy(
-  coef: float, aggregate: types.Kernel = aggregations.token_mean
+  coef: ranges.Finite, aggregate: types.Kernel = aggregations.token_mean
 ) -> compose.Term:
   """A bonus of coef * entropy of the policy at each token it chose."""
   return compose.Term(
@@ -31,22 +53,61 @@ def entropy(
   )
 
 
-def critic(coef: float, gamma: float, lam: float, clip: float) -> compose.Term:
-  """The clipped squared error of the value to the lambda-return."""
-  target = functools.partial(returns.lambda_return, gamma=gamma, lam=lam)
+def value(
+  kernel: types.Kernel,
+  coef: ranges.NonNegative,
+  *,
+  credit: types.Steps,
+  before: types.Steps = (),
+) -> compose.Term:
+  """coef * the loss of a critic.
+
+  Args:
+    kernel: gives the loss.
+    coef: of the term.
+    credit: steps that give `returns`.
+    before: steps of the loss that come before the kernel.
+  """
   return compose.Term(
     'value',
-    (('loss', functools.partial(critics.value_clip, clip=clip)),),
+    (*before, ('loss', kernel)),
     aggregations.token_mean,
-    credit=(('returns', target),),
+    credit=credit,
     coef=coef,
   )
 
 
+def critic(
+  coef: ranges.NonNegative,
+  gamma: ranges.Fraction,
+  lam: ranges.Fraction,
+  clip: ranges.Positive,
+) -> compose.Term:
+  """The clipped squared error of the value to the lambda-return."""
+  target = functools.partial(returns.lambda_return, gamma=gamma, lam=lam)
+  loss = functools.partial(critics.value_clip, clip=clip)
+  return value(loss, coef, credit=(('returns', target),))
+
+
 def imitation(
-  coef: float = 1.0, aggregate: types.Kernel = aggregations.token_mean
+  coef: ranges.NonNegative = 1.0,
+  aggregate: types.Kernel = aggregations.token_mean,
 ) -> compose.Term:
   """coef * negative log-likelihood of the tokens on the mask: masked SFT."""
   return compose.Term(
     'imitation', (('loss', lambda logp: -logp),), aggregate, coef=coef
   )
+
+
+def positive(coef: ranges.NonNegative) -> compose.Term:
+  """`imitation` of the correct samples alone, those with R > 0 (VAPO)."""
+  mean = compose.on_kept(aggregations.token_mean)
+  kept = (('kept', regressions.correct),)
+  return imitation(coef, mean)._replace(name='positive', credit=kept)
+
+
+def demonstrated(coef: ranges.NonNegative) -> compose.Term:
+  """`imitation` of the demonstrations alone, mixed in with the samples."""
+  mean = compose.on_kept(aggregations.token_mean)
+  kept = (('kept', lambda demonstrated: demonstrated),)
+  return imitation(coef, mean)._replace(name='demonstrated', credit=kept)

@@ -1,0 +1,127 @@
+"""Objectives whose unit is a turn: turn advantages and turn ratios."""
+
+import functools
+
+from arl import ranges
+from arl.kernels import (
+  aggregations,
+  credit,
+  critics,
+  ratios,
+  shaping,
+  surrogates,
+)
+from arl.methods import binding, compose, grpo, terms
+
+_TURN_MEAN = binding.on(aggregations.sequence_mean, seq='turn')
+
+
+def turn_ppo(
+  *,
+  gamma: ranges.Fraction = 0.99,
+  lam: ranges.Fraction = 0.9,
+  clip: ranges.NonNegative = 0.2,
+  value_coef: ranges.NonNegative = 0.5,
+) -> compose.Objective:
+  """Turn-PPO (arXiv:2512.17008): a turn is one action.
+
+  GAE over turns, one ratio and one clip a turn, a critic of the states that
+  turns begin in. With `ratios.token` the ratio is PPO's. Status: published,
+  details from summaries.
+  """
+  estimate = functools.partial(credit.turn_gae, gamma=gamma, lam=lam)
+  return compose.Objective(
+    advantage=estimate,
+    ratio=ratios.turn,
+    surrogate=functools.partial(surrogates.clip, low=clip, high=clip),
+    aggregate=_TURN_MEAN,
+    terms=(_turn_critic(value_coef, gamma, lam),),
+  )
+
+
+def steppo(
+  *,
+  gamma: ranges.Fraction = 1.0,
+  lam: ranges.Fraction = 1.0,
+  low: ranges.NonNegative = 3e-4,
+  high: ranges.Positive = 4e-4,
+  kl_coef: ranges.NonNegative = 0.001,
+  value_coef: ranges.NonNegative = 0.5,
+) -> compose.Objective:
+  """StepPO (arXiv:2604.18401): GSPO's ratio, a turn in place of a sequence.
+
+  GAE over turns, whitened over turns, the mean log-ratio of a turn, GSPO's
+  bounds, k3 in the loss, a critic. Surveys have bounds that follow the turn's
+  index: that is `step_aligned_clip`. Status: official code read.
+  """
+  estimate = functools.partial(credit.turn_gae, gamma=gamma, lam=lam)
+  penalty = (terms.kl(kl_coef, aggregate=_TURN_MEAN),) if kl_coef else ()
+  return turn_ppo(value_coef=value_coef)._replace(
+    advantage=(('advantage', estimate), ('advantage', credit.turn_whiten)),
+    ratio=ratios.turn_mean,
+    surrogate=functools.partial(surrogates.clip, low=low, high=high),
+    terms=(_turn_critic(value_coef, gamma, lam), *penalty),
+  )
+
+
+def step_aligned_clip(
+  *,
+  low: ranges.NonNegative = 3e-4,
+  high: ranges.Positive = 4e-4,
+  kappa: ranges.NonNegative = 1.0,
+  value_coef: ranges.NonNegative = 0.5,
+) -> compose.Objective:
+  """StepPO as surveys have it: bounds that widen from turn to turn.
+
+  kappa = 0 is the published form. Status: survey-described, our definition.
+  """
+  widening = functools.partial(
+    surrogates.clip_by_turn, low=low, high=high, kappa=kappa
+  )
+  return steppo(value_coef=value_coef)._replace(surrogate=widening)
+
+
+def step_grpo(
+  *, clip: ranges.NonNegative = 0.2, kl_coef: ranges.NonNegative = 0.04
+) -> compose.Objective:
+  """StepGRPO (R1-VL, arXiv:2503.12937): GRPO on a reward with step parts.
+
+  Its reward is one number a response, 1 for the answer, 0.1 times the share of
+  key steps found and 1 for the form; here that of the environment plus 0.1
+  times the mean of its scores of steps. Status: official code read.
+  """
+  return grpo.grpo(clip=clip, kl_coef=kl_coef)._replace(
+    advantage=(
+      ('rewards', functools.partial(shaping.with_step_share, coef=0.1)),
+      *compose.steps(grpo.grpo().advantage),
+    )
+  )
+
+
+def step_grpo_return_to_go(
+  *,
+  clip: ranges.NonNegative = 0.2,
+  kl_coef: ranges.NonNegative = 0.04,
+  coef: ranges.NonNegative = 0.1,
+) -> compose.Objective:
+  """Step-level GRPO as a survey has it: returns of steps of one index compared.
+
+  Each step earns coef times its score, and what it earns anyway; the
+  return-to-go is normalized over the group's steps of one index. Status:
+  survey-described, our definition.
+  """
+  shaped = functools.partial(shaping.with_process, coef=coef)
+  return grpo.grpo(clip=clip, kl_coef=kl_coef)._replace(
+    advantage=(('rewards', shaped), ('advantage', credit.step_return_to_go))
+  )
+
+
+def _turn_critic(coef, gamma, lam) -> compose.Term:
+  """The squared error at the first token of each turn, to its turn return."""
+  target = functools.partial(credit.turn_return, gamma=gamma, lam=lam)
+  term = terms.value(
+    critics.value_mse,
+    coef,
+    credit=(('returns', target), ('kept', credit.turn_start)),
+  )
+  return term._replace(aggregate=compose.on_kept(term.aggregate))
