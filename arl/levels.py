@@ -135,16 +135,24 @@ def level(ids: np.ndarray, num: int, where: np.ndarray | None = None) -> Level:
   Args:
     ids: int32 [B, T], or [B, 1] for one segment a row.
     num: how many ids there may be.
-    where: bool [B, T], the tokens whose id counts; None for all.
+    where: bool [B, T], the tokens whose id counts; None for all. That of a row
+      counts if one of its tokens does.
 
   Raises:
-    ValueError: an id that counts is outside [0, num).
+    ValueError: an id that counts is outside [0, num), or ids have no shape of
+      the above.
     TypeError: ids are no whole numbers.
   """
   ids = np.asarray(ids)
   if not np.issubdtype(ids.dtype, np.integer):
     raise TypeError(f'level: ids are {ids.dtype}; they must be int32.')
-  counted = ids if where is None or ids.shape[1] == 1 else ids[where]
+  where = np.ones(ids.shape, bool) if where is None else where
+  if ids.ndim != 2 or ids.shape not in (where.shape, (len(where), 1)):
+    raise ValueError(
+      f'level: ids are {ids.shape}; of a batch {where.shape} they must be'
+      ' [B, T] or [B, 1].'
+    )
+  counted = ids[where if ids.shape == where.shape else np.any(where, axis=1)]
   if counted.size and not (counted.min() >= 0 and counted.max() < num):
     raise ValueError(
       f'level: ids run from {counted.min()} to {counted.max()}; with num={num}'
