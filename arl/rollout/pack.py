@@ -38,8 +38,8 @@ def pad(
 
   Raises:
     ValueError: an episode is longer than a row, has too many turns, no prompt,
-      no grade or no such column, a reward that is not finite, or there are too
-      many.
+      no grade, no such column or one of another length, a number that is not
+      finite, or there are too many.
   """
   _check(episodes, rows, width, max_turns, extras)
   bins = [[i] for i in range(len(episodes))]
@@ -76,35 +76,41 @@ def pack_whole(
 ) -> types.Batch:
   """Packs so that no group of episodes is cut by a block of `block` rows.
 
-  Groups go into blocks in their order, each where it still fits. Other
-  arguments, and errors, as in `pad`; a group must fit into a block.
+  Each group goes into the first block that still has room for it. The ids of
+  `seq` number the episodes in the order of the groups.
+
+  Other arguments, and errors, as in `pad`; a group must fit into a block, and
+  the blocks into the batch.
   """
   episodes = [e for group in groups for e in group]
   _check(episodes, rows, width, max_turns, extras)
-  blocks: list[list[episode.Episode]] = [[]]
+  fit = lambda members: _fit([episodes[i] for i in members], width)
+  blocks: list[list[int]] = []
+  first = 0
   for group in groups:
-    joined = [*blocks[-1], *group]
-    if blocks[-1] and len(_fit(joined, width)) > block:
-      blocks.append([])
-      joined = list(group)
-    blocks[-1] = joined
-    if len(_fit(joined, width)) > block:
+    members = list(range(first, first + len(group)))
+    first += len(group)
+    if len(fit(members)) > block:
       raise ValueError(
         f'pack: the {len(group)} episodes of task {group[0].task.id!r} do not'
         f' fit into {block} rows; raise config.updates.microbatch.'
       )
+    roomy = (b for b in blocks if len(fit([*b, *members])) <= block)
+    found = next(roomy, None)
+    if found is None:
+      blocks.append(members)
+    else:
+      found += members
   if len(blocks) * block > rows:
     raise ValueError(
       f'pack: the groups need {len(blocks)} blocks of {block} rows, but a batch'
       f' has {rows} rows; raise rows.'
     )
-  ordered = [e for members in blocks for e in members]
   bins: list[list[int]] = []
   for at, members in enumerate(blocks):
     bins += [[] for _ in range(at * block - len(bins))]
-    first = sum(map(len, blocks[:at]))
-    bins += [[first + i for i in one] for one in _fit(members, width)]
-  return _place(ordered, bins, (rows, width), max_turns, extras)
+    bins += [[members[i] for i in one] for one in fit(members)]
+  return _place(episodes, bins, (rows, width), max_turns, extras)
 
 
 def _fit(episodes, width) -> list[list[int]]:
@@ -167,7 +173,6 @@ def _check(episodes, rows, width, max_turns, extras):
         f'pack: the episode of task {e.task.id!r} has no grade ({e.status}:'
         f' {e.error}); leave it out.'
       )
-
     if not np.all(np.isfinite(e.rewards)):
       raise ValueError(
         f'pack: the episode of task {e.task.id!r} has the rewards {e.rewards};'
@@ -175,11 +180,22 @@ def _check(episodes, rows, width, max_turns, extras):
         ' reward_error.'
       )
     for name in extras:
-      if name not in _MADE_HERE and name not in e.extras:
-        raise ValueError(
-          f'pack: the episode of task {e.task.id!r} has no column {name!r}; it'
-          f' has {", ".join(sorted(e.extras)) or "none"} beside the usual ones.'
-        )
+      if name not in _MADE_HERE:
+        _check_extra(e, name)
+
+
+def _check_extra(e, name):
+  if name not in e.extras:
+    raise ValueError(
+      f'pack: the episode of task {e.task.id!r} has no column {name!r}; it has'
+      f' {", ".join(sorted(e.extras)) or "none"} beside the usual ones.'
+    )
+  column = e.extras[name]
+  if np.shape(column) != e.tokens.shape or not np.all(np.isfinite(column)):
+    raise ValueError(
+      f'pack: the episode of task {e.task.id!r} has the column {name!r}'
+      f' {column}; it must be {len(e.tokens)} finite numbers, one a token.'
+    )
 
 
 def _place(episodes, bins, shape, max_turns, extras) -> types.Batch:
