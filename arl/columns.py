@@ -50,7 +50,11 @@ COLUMNS = {
     'true in a sequence that a limit cut off', '[B, T] bool', EXTRA
   ),
   'rollout_entropy': Column(
-    'entropy of the behavior, from the engine', '[B, T]', EXTRA
+    'entropy of the behavior, from the engine',
+    '[B, T]',
+    EXTRA,
+    'set config.rollout.strategy to one whose tokens the engine samples, such'
+    " as 'strategies.multi_turn'",
   ),
   'kind': Column(
     'structural kind of the token, see arl.rollout.kinds',

@@ -26,9 +26,11 @@ def with_reference(
 
   For objectives on how likely the policy makes the answer, such as GARL and
   PAFT. The column `answer` is true on its tokens, which are on the mask: a loss
-  may raise their likelihood. Their log-probs are the engine's score of them. An
-  episode that a limit cut off, or whose answer has no room, keeps its last
-  action and has no such token.
+  may raise their likelihood. Their log-probs are the engine's score of them.
+  What the replaced action earned, its reward and the score of its step, lies on
+  the answer's last token; the entropies of the rollout are dropped, since no
+  policy chose the answer. An episode that a limit cut off, or whose answer has
+  no room, keeps its last action and has no token of an answer.
 
   Arguments and errors as of `strategies.multi_turn`, and:
 
@@ -50,7 +52,7 @@ def with_reference(
     limits=limits,
     path=path,
   )
-  told = [_put(one, chat.action(env.answer(one.task)), limits) for one in made]
+  told = [_put(one, env.answer(one.task), chat, limits) for one in made]
   scores = engine.score([e.tokens.tolist() for e in told], sampling.temperature)
   return [
     e._replace(logp=np.where(e.extras['answer'], score, e.logp))
@@ -59,28 +61,36 @@ def with_reference(
 
 
 with_reference.gives = frozenset({'answer'})  # type: ignore[attr-defined]
+with_reference.lacks = frozenset({'rollout_entropy'})  # type: ignore[attr-defined]
 
 
-def _put(one, ids, limits) -> episode.Episode:
-  """The episode with the last action replaced by `ids`."""
+def _put(one, text, chat, limits) -> episode.Episode:
+  """The episode with its last action replaced by that text."""
+  ids = chat.action(text)
   last = len(one.exchanges) - 1
   kept = int(np.argmax(one.mask & (one.turn == last)))
+  extras = {n: x for n, x in one.extras.items() if n != 'rollout_entropy'}
+  nothing = np.zeros(len(one.tokens), bool)
   if one.status != episode.FINISHED or kept + len(ids) > limits.context:
-    nothing = np.zeros(len(one.tokens), bool)
-    return one._replace(extras={**one.extras, 'answer': nothing})
+    return one._replace(extras={**extras, 'answer': nothing})
   n = len(ids)
 
   def join(column, values):
     tail = np.broadcast_to(np.asarray(values, column.dtype), n)
     return np.concatenate([column[:kept], tail])
 
-  rewards = join(one.rewards, 0)
-  rewards[-1] = one.rewards[-1]
+  def earned(column):
+    return np.append(join(column, 0)[:-1], column[-1:])
+
+  kept_exchanges, replaced = one.exchanges[:-1], one.exchanges[-1]
+  if 'process_rewards' in extras:
+    extras['process_rewards'] = earned(extras['process_rewards'])
   return one._replace(
     tokens=join(one.tokens, ids),
     mask=join(one.mask, True),
     logp=join(one.logp, 0),
-    rewards=rewards,
+    rewards=earned(one.rewards),
     turn=join(one.turn, last),
-    extras={'answer': join(np.zeros(len(one.tokens), bool), True)},
+    exchanges=(*kept_exchanges, replaced._replace(action=chat.decode(ids))),
+    extras={**extras, 'answer': join(nothing, True)},
   )

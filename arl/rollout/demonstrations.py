@@ -65,10 +65,13 @@ def beside(
   limits: strategies.Limits,
   path: tuple[int, ...],
 ) -> list[episode.Episode]:
-  """Multi-turn episodes, the last of each task one of `env.oracle` instead.
+  """Multi-turn episodes, and for the last of each task one of `env.oracle`.
 
   The column `demonstrated` is true in the latter, which is a group of its own:
-  no baseline counts it. Its log-probs are the engine's score of its tokens.
+  no baseline counts it, and `select.varied` drops it, so choose another
+  prompts.select. Its log-probs are the engine's score of its tokens; its
+  entropies are not known, so no episode has them. All demonstrations come after
+  all samples: dealt out in that order, each update gets its share of both.
 
   Arguments and errors as of `strategies.multi_turn`, and:
 
@@ -107,22 +110,18 @@ def beside(
     )
     for e, score in zip(shown, scores)
   ]
-  each = samples - 1
-  ordered = [
-    e
-    for place, one in enumerate(shown)
-    for e in (*made[place * each : (place + 1) * each], one)
-  ]
   return [
-    e._replace(
-      extras={
-        'demonstrated': np.full(
-          len(e.tokens), e.task.id.endswith('/demonstration')
-        )
-      }
-    )
-    for e in ordered
+    *(_marked(e, False) for e in made),
+    *(_marked(e, True) for e in shown),
   ]
 
 
 beside.gives = frozenset({'demonstrated'})  # type: ignore[attr-defined]
+for _strategy in (noisy, beside):
+  _strategy.lacks = frozenset({'rollout_entropy'})  # type: ignore[attr-defined]
+
+
+def _marked(one: episode.Episode, demonstrated: bool) -> episode.Episode:
+  extras = {n: x for n, x in one.extras.items() if n != 'rollout_entropy'}
+  extras['demonstrated'] = np.full(len(one.tokens), demonstrated)
+  return one._replace(extras=extras)

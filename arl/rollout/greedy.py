@@ -43,7 +43,7 @@ def with_baseline(
       path=path,
     )
 
-  best = roll(1, sampling._replace(temperature=0.0))
+  best = roll(1, sampling._replace(temperature=0.0, entropy=False))
   made = roll(samples, sampling)
   return [_told(one, best[i // samples]) for i, one in enumerate(made)]
 

@@ -28,11 +28,13 @@ def filled(
     config: of the run.
     env: its environment.
     strategy: how it rolls out; the columns that it adds to episodes are its
-      attribute `gives`, if it has one.
+      attribute `gives`, if it has one, and those that its episodes cannot have
+      its attribute `lacks`.
   """
   bins = config.model.value_bins
   values = ('value_logits', 'old_value_logits')
-  return frozenset(
+  lacks: frozenset[str] = getattr(strategy, 'lacks', frozenset())
+  there = frozenset(
     (
       *_ALWAYS,
       *(values if bins else ('value', 'old_value')),
@@ -43,6 +45,7 @@ def filled(
       *config.knobs,
     )
   )
+  return there - lacks
 
 
 def check(made: types.Method, name: str, there: frozenset[str]) -> None:
