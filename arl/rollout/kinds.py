@@ -9,26 +9,31 @@ from arl import episode, kinds
 
 def of(
   one: episode.Episode,
-  pieces: Callable[[Sequence[int]], list[str]],
+  decode: Callable[[Sequence[int]], str],
   parts: Callable[[str], Sequence[int]],
 ) -> np.ndarray:
   """The kind (`arl.kinds`) of each token, int32 [n]; OTHER off the mask.
 
   A token that spans parts of several kinds has that of most of its characters,
   the earlier one in a tie. What the parts do not cover, such as the token that
-  ends a turn, is FORMAT.
+  ends a turn, is FORMAT. So is a token that completes no character: of those
+  that share one, the first that shows it has its kind.
 
   Args:
     one: the episode.
-    pieces: token ids -> the text of each.
+    decode: sampled ids -> the action's text. A token's characters are what it
+      adds to the text of those before it: the text of an id by itself may have
+      others, such as the space before a word.
     parts: action text -> the kind of each of its characters.
   """
   made = np.full(len(one.tokens), kinds.OTHER, np.int32)
   for index, exchange in enumerate(one.exchanges):
     places = np.flatnonzero(one.mask & (one.turn == index))
+    ids = [int(i) for i in one.tokens[places]]
     known = list(parts(exchange.action))
-    texts = pieces([int(i) for i in one.tokens[places]])
-    for place, text in zip(places, texts):
-      mine, known = known[: len(text)], known[len(text) :]
+    start = 0
+    for count, place in enumerate(places, start=1):
+      end = max(start, len(decode(ids[:count])))
+      mine, start = known[start:end], end
       made[place] = max(mine, key=mine.count) if mine else kinds.FORMAT
   return made

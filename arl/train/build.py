@@ -11,10 +11,10 @@ import numpy as np
 from jax.sharding import Mesh
 
 from arl import columns as columns_lib
-from arl import episode, methods, names, types
+from arl import episode, methods, names, ranges, types
 from arl.envs import base
 from arl.methods import compose
-from arl.models import heads, hf
+from arl.models import heads, hf, transformer
 from arl.prompts import source
 from arl.rollout import chat as chat_lib
 from arl.rollout import kinds, local, strategies
@@ -84,7 +84,10 @@ class Learner(NamedTuple):
 def named(block: ml_collections.ConfigDict, home: str) -> Any:
   """Calls the function that a block names with the block's other keys."""
   keywords = block.to_dict()
-  return names.resolve(keywords.pop('name'), home)(**keywords)
+  name = keywords.pop('name')
+  function = names.resolve(name, home)
+  ranges.check(name, function, keywords)
+  return function(**keywords)
 
 
 def method(block: ml_collections.ConfigDict) -> types.Method:
@@ -126,9 +129,7 @@ def world(config: ml_collections.ConfigDict) -> World:
   role = config.rollout.observation_role
   model = loaded.model
   if config.engine.dtype:
-    sampled = config.model.copy_and_resolve_references()
-    sampled.dtype = config.engine.dtype
-    model = loading.load_model(sampled, config.seed)[0].model
+    model = transformer.make(loaded.sizes, config.engine.dtype)
   engine = local.LocalEngine(
     model,
     loaded.params,
@@ -221,7 +222,7 @@ def knobs_of(config: ml_collections.ConfigDict) -> dict[str, knobs.Knob]:
 def kinds_of(world: World) -> Callable[[episode.Episode], np.ndarray]:
   """What tells the kind of each token of an episode."""
   parts: Any = world.env.parts
-  return functools.partial(kinds.of, pieces=world.chat.pieces, parts=parts)
+  return functools.partial(kinds.of, decode=world.chat.decode, parts=parts)
 
 
 def task_stream(
