@@ -70,6 +70,11 @@ def check_numbers(config: ml_collections.ConfigDict) -> None:
       raise ValueError(
         f'config.{block}.{key} is {config[block][key]}; it must be 0 or more.'
       )
+  if config.model.value_bins == 1:
+    raise ValueError(
+      'config.model.value_bins is 1, a critic that can say one thing only; set'
+      ' it to 2 or more, or to 0 for a critic of one number.'
+    )
   if not 0 <= config.rollout.max_failed < 1:
     raise ValueError(
       f'config.rollout.max_failed is {config.rollout.max_failed}; it is the'

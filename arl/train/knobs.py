@@ -39,7 +39,7 @@ def adaptive_kl(
   def update(value, metrics, episodes):
     if 'train/ref_kl' not in metrics:
       return value
-    error = metrics['train/ref_kl'] / target - 1
+    error = float(metrics['train/ref_kl']) / target - 1  # JSON keeps floats
     return value * (1 + min(max(error, -most), most) * episodes / horizon)
 
   return Knob(init, update)
