@@ -32,13 +32,12 @@ def load_model(
       f'model: path={block.path!r} and size={block.size!r}; give the folder of'
       ' a model, or the size of a fresh one, and leave the other empty.'
     )
+  tokenizer = _tokenizer(block)
   if block.path:
     loaded = hf.load(
       block.path, dtype=block.dtype, cast='float32', remat=block.remat
     )
-    tokenizer = tokenizers.load(block.path)
   else:
-    tokenizer = tokenizers.characters()
     size = _fresh_size(block.size, len(tokenizer))
     model = transformer.make(size, block.dtype, block.remat)
     loaded = hf.Loaded(model, model.init(jax.random.key(seed)), size)
@@ -52,19 +51,40 @@ def further(
   """The models beside the policy, by the column of their log-prob.
 
   Raises:
-    ValueError: a teacher that spells in other tokens.
+    ValueError: a teacher that spells in other tokens, or cannot read as far as
+      an episode goes.
   """
   found = {}
   if 'ref_logp' in made.needs:
     found['ref_logp'] = loaded
   if 'teacher_logp' in made.needs:
-    found['teacher_logp'] = teacher = hf.load(
-      config.model.teacher, dtype=config.model.dtype, cast='float32'
-    )
-    if teacher.sizes.vocab != loaded.sizes.vocab:
-      raise ValueError(
-        f'the teacher in {config.model.teacher} knows {teacher.sizes.vocab} ids'
-        f' and the policy {loaded.sizes.vocab}; a teacher must share the'
-        " policy's tokenizer."
-      )
+    found['teacher_logp'] = _teacher(config)
   return found
+
+
+def _tokenizer(block: ml_collections.ConfigDict) -> Any:
+  if block.path:
+    return tokenizers.load(block.path)
+  return tokenizers.characters()
+
+
+def _teacher(config: ml_collections.ConfigDict) -> hf.Loaded:
+  """The teacher: how many ids it knows beyond the tokenizer's is its own."""
+  folder = config.model.teacher
+  tokenizer = tokenizers.load(folder)
+  theirs, ours = tokenizer.get_vocab(), _tokenizer(config.model).get_vocab()
+  if theirs != ours:
+    different = sorted(theirs.items() ^ ours.items())[0][0]
+    raise ValueError(
+      f'the teacher in {folder} and the policy do not share a tokenizer: they'
+      f' differ in {different!r}; a teacher reads the ids of the policy.'
+    )
+  made = hf.load(folder, dtype=config.model.dtype, cast='float32')
+  tokenizers.check_vocab(tokenizer, made.model.vocab)
+  if made.model.context < config.rollout.context:
+    raise ValueError(
+      f'the teacher in {folder} reads {made.model.context} tokens, but episodes'
+      f' have up to {config.rollout.context}; lower rollout.context, or choose'
+      ' another config.model.teacher.'
+    )
+  return made
