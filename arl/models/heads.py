@@ -14,8 +14,6 @@ from arl.models import functional
 
 COLUMNS = frozenset({'logp', 'entropy', 'value', 'value_logits', 'features'})
 FEATURES = 8, 8  # numbers kept of the vocabulary's side and of the state's
-
-
 _VALUES = frozenset({'value', 'value_logits'})
 
 
@@ -118,7 +116,8 @@ def _read(model, params, temperature, want, states, targets):
     logs = scores - total[:, None]
     out['entropy'] = -(jnp.exp(logs) * logs).sum(-1)
   if 'features' in want:
-    out['features'] = _features(scores - total[:, None], states, targets)
+    logs = scores - total[:, None]
+    out['features'] = _features(logs, states, targets) / temperature
   return out
 
 
