@@ -100,7 +100,8 @@ def checked_step(
   Raises:
     EnvironmentFailure: the step raised, or answered with something other than
       (state, Turn) with a text observation.
-    RewardFailure: the step raised it, or the reward is no finite number.
+    RewardFailure: the step raised it, or the reward, or the score of the step,
+      is no finite number.
   """
   try:
     answer = env.step(state, text)
@@ -130,6 +131,11 @@ def checked_step(
     raise RewardFailure(
       f'env.step returned the reward {turn.reward!r}; return a finite number, '
       'or raise RewardFailure where there is none.'
+    )
+  if turn.process is not None and not _finite(turn.process):
+    raise RewardFailure(
+      f'env.step scored its step {turn.process!r}; return a finite number, or '
+      'None where steps are not scored.'
     )
   return answer
 

@@ -177,6 +177,11 @@ def check_sample(sample: Sample, request: Request, stop: Sequence[int]) -> None:
       f'the engine gave {n} tokens and {len(sample.logp)} log-probs for a'
       f' request of at most {request.max_tokens}; they must agree.'
     )
+  if sample.entropy is not None and len(sample.entropy) != n:
+    raise ValueError(
+      f'the engine gave {n} tokens and {len(sample.entropy)} entropies; they'
+      ' must agree.'
+    )
   if not np.all(np.isfinite(sample.logp)) or np.any(sample.logp > 1e-3):
     raise ValueError(
       f'the engine gave log-probs {sample.logp}, which are not all finite and'
