@@ -115,7 +115,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
 
       # Roll out.
       if now.behind:
-        hand_over(state.acting(now), step - config.rollout.lag)
+        hand_over(state.acting(now), max(step - config.rollout.lag, 0))
       episodes = strategy(
         world.engine,
         world.env,

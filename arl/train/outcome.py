@@ -124,11 +124,13 @@ def show(
 ) -> list[page.Transcript]:
   """Transcripts of a few held-out tasks under the engine's current policy.
 
-  Each task is sampled as often as in training, or as the rows of an update
-  allow, so that the episode shown has the advantage that training would give
-  it. A task none of whose episodes has a grade is left out.
+  Each task is sampled as often as in training, so that the episode shown has
+  the advantage that training would give it; there are as many as the rows of an
+  update hold. A task none of whose episodes has a grade is left out.
   """
-  tasks = evaluation.held_out(world, 0, min(_SHOWN, learner.rows))
+  samples, block = config.prompts.samples, learner.block or learner.rows
+  room = learner.rows // block * (block // samples)
+  tasks = evaluation.held_out(world, 0, min(_SHOWN, room))
   needs = learner.method.needs
   strategy = names.resolve(config.rollout.strategy, 'arl.rollout')
   episodes = evaluation.run(
@@ -138,7 +140,7 @@ def show(
       entropy='rollout_entropy' in needs
     ),
     (evaluation.SHOWING,),
-    min(config.prompts.samples, learner.rows // len(tasks)),
+    samples,
     strategy if needs & getattr(strategy, 'gives', frozenset()) else None,
   )
   graded = [e for e in episodes if episode.graded(e)]
