@@ -111,11 +111,16 @@ def bellman(
   is pushed further, not less. There is no official code: the cap (2.0 is
   usual here) and the 1e-6 added to both rests are ours.
   """
+  weight = jnp.minimum(rest_ratio(logp, old_logp), cap)
+  return jax.lax.stop_gradient(weight) * advantage * logp
+
+
+def rest_ratio(logp: jax.Array, old_logp: jax.Array) -> jax.Array:
+  """(1 - mu) / (1 - pi): how the probability of all other tokens shrank."""
   rest, old_rest = (
     jnp.maximum(-jnp.expm1(x), 0) + _SMALLEST_REST for x in (logp, old_logp)
   )
-  weight = jnp.minimum(old_rest / rest, cap)
-  return jax.lax.stop_gradient(weight) * advantage * logp
+  return old_rest / rest
 
 
 def total_variation_masked(

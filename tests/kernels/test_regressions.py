@@ -241,7 +241,7 @@ OF_GROUPS = (
 def test_packed_as_padded(name):
   target = _target(DEVIATION) if name.startswith('l') else CORRECT
   want = _of_group(name, LOGP, OLD, target, MASK, SEQ, GROUP)
-  order = [3, 0, 2, 1]
+  order = np.asarray([3, 0, 2, 1])
 
   def pack(x):
     return jnp.concatenate([x[row] for row in order])[None]
@@ -249,7 +249,9 @@ def test_packed_as_padded(name):
   columns = [pack(x) for x in (LOGP, OLD, target, MASK)]
   seq, group = (levels.Level(pack(x.ids), x.num) for x in (SEQ, GROUP))
   got = _of_group(name, *columns, seq, group)
-  np.testing.assert_allclose(got[pack(MASK)], want[MASK[order]], rtol=1e-5)
+  np.testing.assert_allclose(
+    got[pack(MASK)], want[order][MASK[order]], rtol=1e-5
+  )
 
 
 @pytest.mark.parametrize('name', OF_GROUPS)
