@@ -48,8 +48,8 @@ def make_train_step(
 
   Returns:
     A function that donates the state. With a non-finite loss, gradient or
-    change of the parameters, or without a token on the mask, parameters and
-    optimizer stay as they were.
+    change of the parameters, or without a token that weighs something in a
+    term, parameters and optimizer stay as they were.
   """
   want = frozenset({'logp'}) | (method.needs & _FORWARDED)
 
@@ -70,12 +70,14 @@ def make_train_step(
     shapes = jax.eval_shape(one, 0)
     zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
     live = live_microbatches(columns['mask'], microbatch)
-    return jax.lax.fori_loop(
+    made = jax.lax.fori_loop(
       0, live, lambda i, total: jax.tree.map(jnp.add, total, one(i)), zeros
     )
+    of_terms = [w for name, w in weights.items() if name != 'metrics']
+    return *made, jnp.any(jnp.stack([jnp.any(w != 0) for w in of_terms]))
 
   def step(state, columns, credits):
-    metrics, grads = accumulate(state.params, columns, credits)
+    metrics, grads, weighs = accumulate(state.params, columns, credits)
     norm = optax.tree.norm(grads)
     with jax.numpy_dtype_promotion('standard'):  # optax counts on it
       changes, opt_state = tx.update(grads, state.opt_state, state.params)
@@ -90,7 +92,7 @@ def make_train_step(
       behind=state.behind,
     )
     stayed = state._replace(skipped=state.skipped + nonfinite)
-    apply = finite & jnp.any(columns['mask'])
+    apply = finite & weighs
     state = jax.tree.map(lambda x, y: jnp.where(apply, x, y), moved, stayed)
     state = sharding.keep_params(state, mesh)
     metrics = {
