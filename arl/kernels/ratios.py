@@ -56,7 +56,8 @@ def turn(
   """One ratio a turn: the sum of the log-ratios of its tokens.
 
   Turn-PPO, arXiv:2512.17008: a turn is one action, so it has the likelihood
-  ratio of one.
+  ratio of one. Each token carries it, so let each turn weigh the same: bind the
+  `seq` of `aggregations.sequence_mean` to `turn`.
   """
   return levels.total(logp - old_logp, turn, mask)
 
