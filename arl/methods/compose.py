@@ -129,11 +129,11 @@ def only(objective: Objective, keep: types.Kernel) -> Objective:
       where a token stays.
   """
   return objective._replace(
-    advantage=(*steps(objective.advantage), ('kept', keep)),
+    advantage=_keeping(steps(objective.advantage), keep),
     aggregate=on_kept(objective.aggregate),
     terms=tuple(
       term._replace(
-        credit=(*term.credit, ('kept', keep)),
+        credit=_keeping(term.credit, keep),
         aggregate=on_kept(term.aggregate),
       )
       for term in objective.terms
@@ -141,11 +141,25 @@ def only(objective: Objective, keep: types.Kernel) -> Objective:
   )
 
 
+def _keeping(credit: types.Steps, keep: types.Kernel) -> types.Steps:
+  """The steps and 'kept', which leaves no more than an earlier one of them."""
+  if all(name != 'kept' for name, _ in credit):
+    return (*credit, ('kept', keep))
+
+  def both(kept, **columns):
+    return kept.astype(bool) & keep(**columns).astype(bool)
+
+  binding.declare(both, dict.fromkeys(('kept', *binding.read_by(keep))))
+  return (*credit, ('kept', both))
+
+
 def on_kept(aggregate: types.Kernel) -> types.Kernel:
   """The aggregate over the tokens that the credit `kept` leaves."""
+  if 'kept' in binding.read_by(aggregate):
+    return aggregate
 
   def kept(**columns):
-    columns['mask'] &= columns.pop('kept') != 0
+    columns['mask'] &= columns.pop('kept').astype(bool)
     return aggregate(**columns)
 
   reads = dict.fromkeys((*binding.read_by(aggregate), 'mask', 'kept'))
