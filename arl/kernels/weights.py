@@ -108,8 +108,8 @@ def bellman(
   BPO, arXiv:2609.15987: the residual of a Bellman equation under policy mirror
   descent, its vocabulary reduced to the token and the rest. The weight comes
   from the probabilities and is no importance ratio: a token that became likely
-  is pushed further, not less. There is no official code: the cap (2.0 is
-  usual here) and the 1e-6 added to both rests are ours.
+  is pushed further, not less. There is no official code: ours are the cap, for
+  which 2.0 is a choice, and the 1e-6 added to both rests.
   """
   weight = jnp.minimum(rest_ratio(logp, old_logp), cap)
   return jax.lax.stop_gradient(weight) * advantage * logp
