@@ -89,6 +89,11 @@ def _last(ids, where):
   return levels.last(levels.Level(ids, NUM), where)
 
 
+@jax.jit
+def _first(ids, where):
+  return levels.first(levels.Level(ids, NUM), where)
+
+
 @hypothesis.settings(max_examples=25, deadline=None)
 @hypothesis.given(seed=st.integers(0, 2**32 - 1))
 def test_last_marks_the_last_true_token_of_a_segment(seed):
@@ -99,6 +104,146 @@ def test_last_marks_the_last_true_token_of_a_segment(seed):
     if tokens:
       want[tokens[-1]] = True
   np.testing.assert_array_equal(_last(ids, where), want)
+
+
+@hypothesis.settings(max_examples=25, deadline=None)
+@hypothesis.given(seed=st.integers(0, 2**32 - 1))
+def test_first_marks_the_first_true_token_of_a_segment(seed):
+  _, ids, where = _random(seed)
+  want = np.zeros(SHAPE, bool)
+  for segment in range(NUM):
+    tokens = [t for t in np.ndindex(SHAPE) if where[t] and ids[t] == segment]
+    if tokens:
+      want[tokens[0]] = True
+  np.testing.assert_array_equal(_first(ids, where), want)
+
+
+# One segment a row: ids [B, 1] in place of ids [B, T].
+
+ROW_WISE = {
+  **JITTED,
+  'log_softmax': jax.jit(
+    lambda x, ids, where: levels.log_softmax(x, levels.Level(ids, NUM), where)
+  ),
+  'first': lambda x, ids, where: _first(ids, where),
+  'last': lambda x, ids, where: _last(ids, where),
+  'segment_sum': jax.jit(
+    lambda x, ids, where: levels.segment_sum(x, levels.Level(ids, NUM), where)
+  ),
+}
+
+
+@pytest.mark.parametrize('name', ROW_WISE)
+@hypothesis.settings(max_examples=15, deadline=None)
+@hypothesis.given(seed=st.integers(0, 2**32 - 1))
+def test_an_id_a_row_pools_as_that_id_on_each_token(name, seed):
+  x, ids, where = _random(seed)
+  x = np.where(where, x, np.nan)  # off the mask nothing is looked at
+  by_row = ids[:, :1]
+  got = np.asarray(ROW_WISE[name](x, by_row, where))
+  spread = np.ascontiguousarray(np.broadcast_to(by_row, SHAPE))
+  want = np.asarray(ROW_WISE[name](x, spread, where))
+  assert got.dtype == want.dtype and got.shape == want.shape
+  if got.shape == SHAPE:
+    got, want = got[where], want[where]
+  np.testing.assert_allclose(got, want, atol=1e-6)
+
+
+@pytest.mark.parametrize('name', ['total', 'mean', 'sample std', 'log_softmax'])
+def test_an_id_a_row_gives_the_same_gradient(name):
+  x, ids, _ = _random(5)
+  where = np.array([[1, 1, 0, 1, 1], [0, 1, 1, 1, 0], [1, 0, 0, 1, 1]], bool)
+  by_row, weights = ids[:, :1], np.arange(15.0, dtype=np.float32).reshape(SHAPE)
+  spread = np.ascontiguousarray(np.broadcast_to(by_row, SHAPE))
+
+  def gradient(ids):
+    loss = lambda x: jnp.sum(
+      jnp.where(where, ROW_WISE[name](x, ids, where), 0) * weights
+    )
+    return jax.grad(loss)(jnp.asarray(x))
+
+  np.testing.assert_allclose(gradient(by_row), gradient(spread), atol=1e-5)
+
+
+def test_log_softmax_against_plain_loops():
+  for seed in range(4):
+    x, ids, where = _random(seed)
+    got = ROW_WISE['log_softmax'](100 * x, ids, where)  # exp of it overflows
+    mass = _slow(
+      lambda values: np.logaddexp.reduce(np.array(values or [0.0])),
+      100 * x,
+      ids,
+      where,
+    )
+    np.testing.assert_allclose(
+      np.asarray(got)[where], (100 * x - mass)[where], atol=1e-4
+    )
+    shares = _slow(sum, np.exp(np.where(where, got, 0)), ids, where)
+    np.testing.assert_allclose(shares[where], 1, atol=1e-5)
+
+
+def test_log_softmax_counts_a_sequence_once_by_its_mark():
+  x = jnp.asarray([[1.0, 1.0, 1.0], [3.0, 3.0, 3.0]])
+  where = jnp.asarray([[True, True, True], [True, False, False]])
+  seq = levels.Level(jnp.asarray([[0], [1]]), 2)
+  group = levels.Level(jnp.asarray([[0], [0]]), 2)
+  got = levels.log_softmax(x, group, levels.last(seq, where))
+  want = x - np.logaddexp(1.0, 3.0)
+  np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_log_softmax_of_no_token_is_what_it_was():
+  x = jnp.asarray([[2.0, -3.0]])
+  level = levels.Level(jnp.asarray([[0, 1]]), 3)
+  got = levels.log_softmax(x, level, jnp.zeros((1, 2), bool))
+  np.testing.assert_array_equal(got, x)
+  nothing = jnp.asarray([[jnp.nan, 1.0]])
+  where = jnp.asarray([[False, True]])
+  grad = jax.grad(
+    lambda x: jnp.where(where, levels.log_softmax(x, level, where), 0).sum()
+  )(nothing)
+  np.testing.assert_array_equal(grad, [[0, 0]])
+
+
+# Levels from the host.
+
+
+def test_a_level_of_ids_in_range():
+  ids = np.array([[0, 2], [1, 9]])
+  where = np.array([[True, True], [True, False]])
+  made = levels.level(ids, 3, where)  # 9 does not count
+  assert made.num == 3 and made.ids.dtype == jnp.int32
+  np.testing.assert_array_equal(made.ids, ids)
+  by_row = levels.level(np.array([[2], [7]]), 3, np.array([[1, 0], [0, 0]]) > 0)
+  assert by_row.ids.shape == (2, 1)
+  assert levels.level(np.zeros((0, 4), int), 0).ids.shape == (0, 4)
+
+
+@pytest.mark.parametrize(
+  'ids, where, message',
+  [
+    ([[0, 3]], None, 'from 0 to 3; with num=3 they must be in [0, 3).'),
+    ([[-1, 2]], None, 'from -1 to 2; with num=3 they must be in [0, 3).'),
+    ([[5]], [[False, True]], 'from 5 to 5; with num=3 they must be in [0, 3).'),
+    ([0, 1], None, 'ids are (2,); of a batch (2,) they must be'),
+    (
+      [[0, 1, 2]],
+      [[True, True]],
+      'ids are (1, 3); of a batch (1, 2) they must be [B, T] or [B, 1].',
+    ),
+  ],
+)
+def test_ids_that_are_refused(ids, where, message):
+  where = None if where is None else np.array(where)
+  with pytest.raises(ValueError) as caught:
+    levels.level(np.array(ids), 3, where)
+  assert message in str(caught.value)
+
+
+def test_ids_are_whole_numbers():
+  with pytest.raises(TypeError) as caught:
+    levels.level(np.zeros((1, 2)), 3)
+  assert str(caught.value) == 'level: ids are float64; they must be int32.'
 
 
 def test_segment_sum_and_spread_by_hand():
