@@ -52,7 +52,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
   'arl.evaluate': ('arl.episode',),
   'arl.report': ('arl.episode',),
   'arl.train': ('arl',),
-  'experiments': ('experiments.common',),
+  'experiments': ('experiments.common', 'experiments.recipes'),
   'experiments.studies': ('arl', 'experiments'),
   'launch': ('arl', 'experiments'),
   'benchmarks': ('arl', 'experiments'),

@@ -12,7 +12,7 @@ import pathlib
 from absl import app, flags
 
 from arl.report import curves
-from experiments import quickstart
+from experiments import recipes
 from experiments.studies import runs, summary
 
 _QUICK = flags.DEFINE_bool('quick', False, 'Smoke runs: the same lines, fast.')
@@ -73,7 +73,7 @@ def main(argv: list[str]) -> None:
   body = []
   for method, row in table.items():
     results = [runs.result(run) for run in row]
-    cells = [method, quickstart.METHODS[method]['name']]
+    cells = [method, recipes.METHODS[method]['name']]
     for when, how, aim in (
       ('before', 'sampled', '<= 0.5'),
       ('after', 'sampled', '>= 0.9'),

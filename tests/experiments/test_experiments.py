@@ -6,15 +6,23 @@ import pathlib
 
 import pytest
 
+from arl import methods
+from arl.methods import binding, compose
 from arl.models import convert
 from arl.train import build, loop
-from experiments import common, quickstart, quickstart_sft, smollm2_tools
+from experiments import (
+  common,
+  quickstart,
+  quickstart_sft,
+  recipes,
+  smollm2_tools,
+)
 
 ROOT = pathlib.Path(__file__).parents[2] / 'experiments'
 NAMES = sorted(
   path.stem
   for path in ROOT.glob('*.py')
-  if path.stem not in ('__init__', 'common')
+  if path.stem not in ('__init__', 'common', 'recipes')
 )
 
 
@@ -32,13 +40,16 @@ def test_its_settings_hold(name, arg):
   build.check(config_of(name, arg))
 
 
-@pytest.mark.parametrize('method', quickstart.METHODS)
+@pytest.mark.parametrize('method', recipes.METHODS)
 def test_the_quickstart_runs_every_method(method):
   config = config_of('quickstart', f'method={method}')
-  assert config.method.to_dict() == quickstart.METHODS[method]
-  made = build.check(config)
+  assert config.method.to_dict() == recipes.METHODS[method]
+  build.check(config)
+  block = config.method.to_dict()
+  policy, *_ = compose.terms_of(methods.make(block.pop('name'), **block))
+  read = {column for _, k in policy.loss for column in binding.read_by(k)}
   # Without a ratio only the first update of a batch is on policy.
-  if 'old_logp' not in made.needs:
+  if not read & {'log_ratio', 'old_logp', 'rollout_logp'}:
     assert config.updates.per_batch == config.updates.epochs == 1
 
 
@@ -63,7 +74,7 @@ def test_the_model_is_an_argument():
     ('quik', "config argument 'quik': known are method, model, quick."),
     ('model', "config argument 'model': model is name=value."),
     ('quick=1', "config argument 'quick=1': quick is a word alone."),
-    ('method=x', 'config argument method=x: known are dapo, grpo, '),
+    ('method=x', 'config argument method=x: known are turn_ppo, steppo, '),
   ],
 )
 def test_an_argument_that_means_nothing(arg, words):
