@@ -2,15 +2,12 @@
 
 import functools
 
-import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from arl import levels, methods
 from arl.kernels import (
   advantages,
   aggregations,
-  divergences,
   surrogates,
 )
 from arl.methods import binding, compose, grpo, terms
@@ -126,55 +123,63 @@ def test_make_passes_hyperparameters():
   assert made.surrogate.keywords == {'low': 0.2, 'high': 0.5}
 
 
-# Kernels and the columns that they read.
-
-
-def test_on_reads_another_column():
-  kernel = binding.on(divergences.k1, ref_logp='old_logp')
-  assert binding.read_by(kernel) == ('logp', 'old_logp')
-  assert binding.kernel_name(kernel) == 'k1'
-  assert kernel(logp=3.0, old_logp=1.0) == 2.0
-  again = binding.on(kernel, logp='ref_logp')
-  assert binding.read_by(again) == ('ref_logp', 'old_logp')
-  assert again(ref_logp=3.0, old_logp=1.0) == 2.0
-  method = compose.method(terms.kl(1.0, to='rollout_logp'))
-  assert method.needs == set()
-
-
-def test_on_may_read_one_column_twice():
-  kernel = binding.on(divergences.k1, ref_logp='logp')
-  assert binding.read_by(kernel) == ('logp',)
-  assert kernel(logp=3.0) == 0.0
-
-
-def test_on_a_column_that_the_kernel_does_not_read():
-  with pytest.raises(ValueError) as caught:
-    binding.on(divergences.k3, reflogp='old_logp')
-  assert str(caught.value) == (
-    "on(k3, reflogp=...): the kernel reads no column 'reflogp'; did you mean"
-    " 'ref_logp'?"
-  )
-
-
-def test_hyperparameters_are_bound_before_or_after_on():
-  before = binding.on(
-    functools.partial(surrogates.clip, low=0.2, high=0.2), advantage='rewards'
-  )
-  after = functools.partial(
-    binding.on(surrogates.clip, advantage='rewards'), low=0.2, high=0.2
-  )
-  for kernel in (before, after):
-    assert binding.read_by(kernel) == ('log_ratio', 'rewards')
-    assert binding.kernel_name(kernel) == 'clip'
-    log_ratio, rewards = jnp.ones((1, 1)), jnp.ones((1, 1))
-    got = kernel(log_ratio=log_ratio, rewards=rewards)
-    np.testing.assert_allclose(got, [[1.2]], rtol=1e-6)
-
-
 def test_a_lone_kernel_is_the_step_that_gives_the_advantage():
   kernel = advantages.group_center
   assert compose.steps(kernel) == (('advantage', kernel),)
   assert compose.steps((('a', kernel),)) == (('a', kernel),)
+
+
+# Numbers bound to kernels.
+
+
+@pytest.mark.parametrize(
+  'part, message',
+  [
+    (
+      grpo.dapo()._replace(
+        surrogate=functools.partial(surrogates.clip, low=-0.1, high=0.2)
+      ),
+      "term 'policy': kernel 'clip': low is -0.1; it must be in [0, inf).",
+    ),
+    (
+      grpo.dapo()._replace(
+        aggregate=functools.partial(aggregations.constant, length=0)
+      ),
+      "term 'policy': kernel 'constant': length is 0; it must be in (0, inf).",
+    ),
+    (
+      compose.only(
+        grpo.dapo()._replace(
+          aggregate=functools.partial(aggregations.constant, length=-1)
+        ),
+        lambda truncated: ~truncated,
+      ),
+      "term 'policy': kernel 'constant': length is -1; it must be in (0, inf).",
+    ),
+    (
+      terms.critic(0.5, gamma=1.5, lam=1.0, clip=0.2),
+      "term 'value': kernel 'lambda_return': gamma is 1.5; it must be in"
+      ' [0, 1].',
+    ),
+  ],
+)
+def test_a_number_out_of_range(part, message):
+  assert _error(part) == message
+
+
+def test_a_number_of_another_type():
+  part = grpo.dapo()._replace(
+    surrogate=functools.partial(surrogates.clip, low='0.2', high=0.2)
+  )
+  assert _error(part, kind=TypeError) == (
+    "term 'policy': kernel 'clip': low is '0.2'; it must be a number in [0, inf)."
+  )
+
+
+def test_a_recipe_says_its_own_ranges():
+  with pytest.raises(ValueError) as caught:
+    methods.make('grpo.dapo', low=-1.2)
+  assert str(caught.value).startswith('grpo.dapo: low is -1.2; it must be in')
 
 
 # What a microbatch must keep whole.
