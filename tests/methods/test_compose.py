@@ -172,7 +172,8 @@ def test_a_number_of_another_type():
     surrogate=functools.partial(surrogates.clip, low='0.2', high=0.2)
   )
   assert _error(part, kind=TypeError) == (
-    "term 'policy': kernel 'clip': low is '0.2'; it must be a number in [0, inf)."
+    "term 'policy': kernel 'clip': low is '0.2'; it must be a number in"
+    ' [0, inf).'
   )
 
 

@@ -106,6 +106,41 @@ def test_credit_and_weights_ignore_the_policy():
     np.testing.assert_array_equal(a, b)
 
 
+def test_weights_may_read_what_the_credit_of_their_term_gave():
+  def importance(rewards):
+    return jnp.abs(rewards)
+
+  part = reinforce.rloo()._replace(
+    advantage=(
+      ('importance', importance),
+      ('advantage', advantages.group_center),
+    ),
+    aggregate=aggregations.weighted,
+  )
+  method, columns = compose.method(part), worked.batch()
+  credits, weights = _frozen(method, columns)
+  want = worked.at_end([x / 1.8 for x in worked.REWARDS])
+  np.testing.assert_allclose(weights['policy'], want, atol=1e-6)
+  np.testing.assert_allclose(jnp.sum(weights['metrics']), 1, rtol=1e-6)
+  loss, _ = method.loss(columns, credits, weights)
+  each = want * worked.column(worked.LOGP) * credits['policy']['advantage']
+  np.testing.assert_allclose(loss, -jnp.sum(each), rtol=1e-5)
+
+
+def test_weights_of_one_term_do_not_read_the_credit_of_another():
+  rider = terms.imitation(aggregate=aggregations.weighted)
+  with pytest.raises(ValueError, match="reads 'importance' in its aggregate"):
+    compose.method(
+      grpo.dapo()._replace(
+        advantage=(
+          ('importance', lambda rewards: rewards),
+          ('advantage', advantages.group_center),
+        ),
+      ),
+      rider,
+    )
+
+
 def test_later_steps_read_what_earlier_ones_gave():
   twice = lambda rewards: 2 * rewards
   part = reinforce.rloo()._replace(

@@ -183,6 +183,26 @@ def test_nothing_moves_without_a_token():
   assert int(now.skipped) == 1, 'an empty update is no finite one'
 
 
+def test_nothing_moves_where_no_token_weighs_anything():
+  none_kept = compose.Term(
+    'mine', (('loss', lambda logp: -logp),), lambda mask: jnp.zeros(mask.shape)
+  )
+  mesh = sharding.make_mesh(data=1, fsdp=1)
+  tx = optax.adam(0.1)
+  steps = [
+    step.make_train_step(planted, method, tx, microbatch=1, mesh=mesh)
+    for method in (IMITATION, compose.method(none_kept))
+  ]
+  columns = losses([[1.0]], of=1)
+  now = fresh({'w': jnp.float32(1)}, tx, mesh)
+  now, _ = steps[0](now, columns, {'imitation': {}})
+  before = jax.device_get(now)  # moments that would move on
+  now, metrics = steps[1](now, columns, {'mine': {}})
+  jax.tree.map(np.testing.assert_array_equal, jax.device_get(now), before)
+  assert float(metrics['loss/total']) == 0
+  assert int(metrics['train/nonfinite']) == 0
+
+
 def rooted(params, columns, want):
   """A finite loss; at w = 0 its gradient is infinite."""
   return {'logp': -jnp.sqrt(params['w']) * columns['rewards']}
