@@ -122,3 +122,84 @@ def test_its_randomness_is_that_of_the_path(made):
   first = at((3, 0))
   assert at((3, 0)) == first != at((3, 1))
   assert len(set(first[:8])) > 1
+
+
+# Beside what the policy samples.
+
+
+def beside(made, samples=3):
+  say = lambda request: made.action('hm')[:-1]
+  speaker = scripted.ScriptedEngine(say, 102)
+  asked = []
+
+  def score(sequences, temperature):
+    asked.append(temperature)
+    return [-np.arange(len(ids), dtype=np.float32) for ids in sequences]
+
+  speaker.score = score
+  env = environment(two_turns)._replace(oracle=lambda state: f'to {state}')
+  episodes = demonstrations.beside(
+    speaker,
+    env,
+    made,
+    [TASK, TASK._replace(id='u')],
+    samples=samples,
+    sampling=engine.Sampling(temperature=0.7),
+    limits=LIMITS._replace(turn_tokens=9),
+    path=(3,),
+  )
+  assert asked == [0.7]
+  return episodes
+
+
+def test_demonstrations_come_after_the_samples(made):
+  episodes = beside(made)
+  assert [(e.task.id, e.sample) for e in episodes] == [
+    ('t', 0), ('t', 1), ('u', 0), ('u', 1),
+    ('t/demonstration', 2), ('u/demonstration', 2),
+  ]  # fmt: skip
+  shown = [e.extras['demonstrated'].all() for e in episodes]
+  assert shown == [e.extras['demonstrated'].any() for e in episodes]
+  assert shown == [False] * 4 + [True] * 2
+  for e in episodes:
+    assert len(e.extras['demonstrated']) == len(e.tokens)
+    assert np.all(np.isfinite(e.logp)) and e.logp.dtype == np.float32
+
+
+def test_a_demonstration_follows_the_oracle_and_the_engine_scores_it(made):
+  *_, one = beside(made)
+  assert [x.action for x in one.exchanges] == ['to 0', 'to 1']
+  where = np.flatnonzero(one.mask)
+  np.testing.assert_array_equal(one.logp[where], -where.astype(float))
+  assert not one.logp[~one.mask].any()
+  assert one.status == episode.FINISHED
+
+
+def test_a_demonstration_is_a_group_of_its_own(made):
+  sizes = [len(g.episodes) for g in episode.groups(beside(made))]
+  assert sizes == [2, 2, 1, 1]
+
+
+def test_what_the_environment_scored_stays(made):
+  scored = lambda state, text: two_turns(state, text)._replace(process=0.25)
+  speaker = scripted.ScriptedEngine(lambda r: made.action('hm')[:-1], 102)
+  episodes = demonstrations.beside(
+    speaker, environment(scored, None), made, [TASK], samples=2,
+    sampling=engine.Sampling(), limits=LIMITS._replace(turn_tokens=9),
+    path=(3,),
+  )  # fmt: skip
+  for e in episodes:
+    assert e.extras.keys() == {'demonstrated', 'process_rewards'}
+    assert np.sum(e.extras['process_rewards']) == 0.5
+  assert demonstrations.beside.gives == {'demonstrated'}
+  for strategy in (demonstrations.beside, demonstrations.noisy):
+    assert strategy.lacks == {'rollout_entropy'}
+
+
+def test_one_sample_leaves_none_to_the_policy(made):
+  with pytest.raises(ValueError) as caught:
+    beside(made, samples=1)
+  assert str(caught.value) == (
+    'demonstrations.beside: 1 samples a task leave none to the policy; set'
+    ' prompts.samples to 2 or more.'
+  )

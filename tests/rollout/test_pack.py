@@ -154,3 +154,120 @@ def test_concatenate():
     assert np.array_equal(level.ids[:ROWS], a.ids)
     assert np.array_equal(level.ids[ROWS:], b.ids + num)
   assert joined.group.ids[joined.mask].max() == ROWS  # the second x is another
+
+
+# What only some methods read.
+
+
+def with_extras(e, **extras):
+  return e._replace(extras={**e.extras, **extras})
+
+
+@pytest.mark.parametrize('how', [pack.pad, pack.pack])
+def test_extras_lie_where_their_tokens_do(how):
+  episodes = [
+    with_extras(
+      e,
+      kind=np.arange(len(e.tokens)),
+      baseline=np.full(len(e.tokens), 0.5 + i),
+      answer=np.arange(len(e.tokens)) == 1,
+      unread=np.full(1, np.nan),
+    )
+    for i, e in enumerate([make('x', 3), make('y', 7), make('x', 4)])
+  ]
+  wanted = ('answer', 'baseline', 'kind')
+  batch = how(episodes, rows=ROWS, width=WIDTH, max_turns=TURNS, extras=wanted)
+  assert set(batch.extras) == set(wanted)
+  types = {name: column.dtype for name, column in batch.extras.items()}
+  assert types == {'answer': bool, 'baseline': np.float32, 'kind': np.int32}
+  for i, e in enumerate(episodes):
+    at = np.nonzero((batch.seq.ids == i) & (batch.segments > 0))
+    for name in wanted:
+      np.testing.assert_array_equal(batch.extras[name][at], e.extras[name])
+  for column in batch.extras.values():
+    assert not column[batch.segments == 0].any()
+
+
+@pytest.mark.parametrize('how', [pack.pad, pack.pack])
+def test_truncated_is_what_a_limit_cut_off(how):
+  statuses = [episode.FINISHED, episode.MAX_TURNS, episode.MAX_TOKENS]
+  episodes = [
+    make('x', n)._replace(status=status)
+    for n, status in zip((5, 4, 3), statuses)
+  ]
+  batch = how(
+    episodes, rows=3, width=WIDTH, max_turns=TURNS, extras=['truncated']
+  )
+  for i, cut in enumerate([False, True, True]):
+    at = (batch.seq.ids == i) & (batch.segments > 0)
+    assert batch.extras['truncated'][at].tolist() == [cut] * len(
+      episodes[i].tokens
+    )
+  assert batch.extras['truncated'].dtype == bool
+
+
+@pytest.mark.parametrize('how', [pack.pad, pack.pack])
+def test_a_step_of_a_group_is_its_turns_of_one_index(how):
+  episodes = [
+    make(name, 6, seed)._replace(turn=np.array([0, 0, 1, 1, 2, 2], np.int32))
+    for seed, name in enumerate('xyx')
+  ]
+  batch = how(
+    episodes, rows=3, width=WIDTH, max_turns=TURNS, extras=['step_of_group']
+  )
+  level = batch.extras['step_of_group']
+  assert level.num == 3 * TURNS and level.ids.dtype == np.int32
+  ids = [
+    level.ids[(batch.seq.ids == i) & (batch.segments > 0)].tolist()
+    for i in range(3)
+  ]
+  assert ids[0] == ids[2] and not set(ids[0]) & set(ids[1])
+  for each in ids:
+    assert each[::2] == each[1::2] and len(set(each)) == TURNS
+  assert 0 <= level.ids.min() <= level.ids.max() < level.num
+
+
+def test_concatenated_extras_stay_apart():
+  batches = [
+    pack.pack(
+      [make('x', 5, seed)],
+      rows=2,
+      width=WIDTH,
+      max_turns=TURNS,
+      extras=['step_of_group', 'truncated'],
+    )
+    for seed in range(2)
+  ]
+  joined = pack.concatenate(batches)
+  level = joined.extras['step_of_group']
+  assert level.num == 2 * 2 * TURNS and level.ids.shape == (4, WIDTH)
+  on = joined.segments > 0
+  first, second = level.ids[0][on[0]], level.ids[2][on[2]]
+  assert not set(first.tolist()) & set(second.tolist())
+  assert joined.extras['truncated'].shape == (4, WIDTH)
+
+
+@pytest.mark.parametrize('how', [pack.pad, pack.pack])
+def test_columns_that_are_refused(how):
+  place_them = lambda e: how(
+    [e], rows=2, width=WIDTH, max_turns=TURNS, extras=['baseline']
+  )
+  e = make('x', 3)
+  with pytest.raises(ValueError, match="'x' has no column 'baseline'; it has"):
+    place_them(with_extras(e, kind=np.zeros(3)))
+  for column in (np.zeros(1), np.zeros(4), np.zeros((3, 1)), np.float32(1)):
+    with pytest.raises(
+      ValueError, match='it must be 3 finite numbers, one a t'
+    ):
+      place_them(with_extras(e, baseline=column))
+  with pytest.raises(ValueError, match="column 'baseline' .* finite numbers"):
+    place_them(with_extras(e, baseline=np.array([0, np.nan, 0])))
+
+
+@pytest.mark.parametrize('reward', [np.nan, np.inf, -np.inf])
+def test_rewards_that_are_no_numbers(reward):
+  e = make('x', 3)
+  e.rewards[1] = reward
+  for how in (pack.pad, pack.pack):
+    with pytest.raises(ValueError, match='a reward is a finite number, and'):
+      place(how, [e])
