@@ -70,6 +70,7 @@ def base() -> ml_collections.ConfigDict:
         'per_batch': 2,
         'microbatch': 16,
         'frozen': '',
+        'qk_clip': 0.0,
         'max_nonfinite': 5,
       },
       'optimizer': {

@@ -7,7 +7,7 @@ reward for the right answer, from a warm start that mostly guesses.
     --workdir=runs/quickstart/dapo
 
 where DIR is the `final` folder of experiments/quickstart_sft.py. RESULTS.md has
-what each method reaches; `python -m experiments.studies.methods` remakes it.
+what each method reaches; `python -m experiments.studies.quickstart` remakes it.
 
 Arguments: model=DIR; method=NAME, one of experiments/recipes.py; quick (a
 minute's smoke run, learns nothing).

@@ -12,7 +12,7 @@ Where training everything changes nothing, it is undefined.
 Makes the runs that are missing in --workdir, prints a JSON object a line and
 rewrites experiments/results/layer_contribution.md and .png; those of smoke runs
 lie beside them. The runs of all parameters are shared with
-experiments.studies.methods.
+experiments.studies.quickstart.
 """
 
 import json
@@ -23,7 +23,7 @@ from typing import NamedTuple
 from absl import app
 
 from arl.report import bars
-from experiments.studies import methods, runs, summary
+from experiments.studies import quickstart, runs, summary
 
 METHOD = 'dapo'
 ALL = 'all'
@@ -74,7 +74,7 @@ def blocks(folder: pathlib.Path) -> int:
 
 def alone(root: pathlib.Path, block: int, seed: int, quick: bool) -> runs.Run:
   """The run that trains one block from the warm start of a seed."""
-  base = methods.trained(root, METHOD, seed, quick)
+  base = quickstart.trained(root, METHOD, seed, quick)
   return base._replace(
     workdir=root / f'block{block}_seed{seed}',
     overrides=(
@@ -106,9 +106,11 @@ def measure(
   root: pathlib.Path, seeds: Sequence[int], quick: bool
 ) -> tuple[list[float], list[Row]]:
   """Makes the runs; the success of the warm starts, and a row for each kind."""
-  warm = [methods.warm_start(root, seed, quick) for seed in seeds]
+  warm = [quickstart.warm_start(root, seed, quick) for seed in seeds]
   runs.make(warm)
-  made = {ALL: [methods.trained(root, METHOD, seed, quick) for seed in seeds]}
+  made = {
+    ALL: [quickstart.trained(root, METHOD, seed, quick) for seed in seeds]
+  }
   for block in range(blocks(warm[0].workdir / 'final')):
     made[f'{block}'] = [alone(root, block, seed, quick) for seed in seeds]
   runs.make([run for kind in made.values() for run in kind])
@@ -177,13 +179,13 @@ def _text(each: Row) -> str:
 def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
-  quick, seeds = methods.quick(), methods.seeds()
-  before, rows = measure(methods.root(), seeds, quick)
+  quick, seeds = runs.quick(), runs.seeds()
+  before, rows = measure(runs.root(), seeds, quick)
   tell(before, rows, seeds)
-  write(methods.root() if quick else runs.RESULTS, before, rows)
+  write(runs.root() if quick else runs.RESULTS, before, rows)
   if not quick:
     summary.write()
 
 
 if __name__ == '__main__':
-  app.run(main)
+  runs.start(main)

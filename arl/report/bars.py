@@ -7,6 +7,7 @@ from typing import NamedTuple
 from matplotlib import figure
 from matplotlib.backends import backend_agg
 
+_FEW = 12  # bars whose labels fit side by side
 _COLOR, _INK, _FAINT = '#0072b2', '#333333', '#dddddd'
 
 
@@ -46,7 +47,7 @@ def bars(
   """
   if not made:
     raise ValueError('bars: got no bars, expected at least one; give labels.')
-  width = max(4.0, 1.5 + 0.5 * len(made))
+  width = max(4.0, 1.5 + (0.5 if len(made) <= _FEW else 0.2) * len(made))
   drawing = figure.Figure((width, 3.5), layout='constrained', dpi=150)
   axis = drawing.add_subplot()
   axis.set_title(title, fontsize=11, loc='left', color=_INK)
@@ -64,7 +65,9 @@ def bars(
       low, high = bar.interval
       axis.vlines(place, low, high, color=_INK, linewidth=1.5)
   axis.set_xlim(-0.6, len(made) - 0.4)
-  axis.set_xticks(range(len(made)), [bar.label for bar in made])
+  angle = 90 if len(made) > _FEW else 0
+  labels = [bar.label for bar in made]
+  axis.set_xticks(range(len(made)), labels, rotation=angle)
   axis.grid(True, axis='y', color=_FAINT, linewidth=0.6)
   axis.set_axisbelow(True)
   axis.tick_params(colors=_INK, labelsize=9)

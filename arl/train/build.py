@@ -24,6 +24,7 @@ from arl.train import (
   knobs,
   loading,
   optimizers,
+  qk_clip,
   score,
   settings,
   sharding,
@@ -165,6 +166,9 @@ def learner(
     tx = optimizers.except_for(tx, frozen)
     forward = forward_lib.without(forward, frozen)
   on_mesh = {'microbatch': config.updates.microbatch, 'mesh': mesh}
+  clip, tau = None, config.updates.qk_clip
+  if tau:
+    clip = qk_clip.make(loaded.model, tau=tau, frozen=frozen, **on_mesh)
   return Learner(
     mesh=mesh,
     method=made,
@@ -174,7 +178,7 @@ def learner(
     others=others,
     score=score.make_score(forward, made.needs, others=forwards, **on_mesh),
     credit=jax.jit(made.credit),
-    step=step_lib.make_train_step(forward, made, tx, **on_mesh),
+    step=step_lib.make_train_step(forward, made, tx, clip=clip, **on_mesh),
     rows=rows_of(config, made),
     block=config.updates.microbatch if made.whole else 0,
   )

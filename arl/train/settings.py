@@ -55,6 +55,7 @@ TRAIN = {
     'per_batch': int,
     'microbatch': int,
     'frozen': str,
+    'qk_clip': float,
     'max_nonfinite': int,
   },
   'optimizer': FREE,

@@ -6,6 +6,7 @@ fuller or emptier than the one before.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +20,7 @@ from arl.train import sharding
 from arl.train import state as state_lib
 
 Step = Callable[..., tuple[state_lib.TrainState, dict]]
+Clip = Callable[[Any, types.Columns], tuple[Any, dict]]
 _FORWARDED = columns_lib.filled_by(columns_lib.POLICY)
 
 
@@ -36,6 +38,7 @@ def make_train_step(
   *,
   microbatch: int,
   mesh: Mesh,
+  clip: Clip | None = None,
 ) -> Step:
   """The update as a jitted (state, columns, credits) -> (state, metrics).
 
@@ -45,6 +48,8 @@ def make_train_step(
     tx: the optimizer; it sees the gradient of the whole update.
     microbatch: rows a gradient is taken of at a time; divides the rows.
     mesh: where the arrays live.
+    clip: (params, columns) -> (params, metrics), what becomes of the parameters
+      after the optimizer; None for nothing.
 
   Returns:
     A function that donates the state. With a non-finite loss, gradient or
@@ -84,8 +89,12 @@ def make_train_step(
     sizes = (metrics['loss/total'], norm, optax.tree.norm(changes))
     finite = jnp.all(jnp.isfinite(jnp.stack(sizes)))
     nonfinite = 1 - finite.astype(jnp.int32)
+    params = optax.apply_updates(state.params, changes)
+    if clip:
+      params, seen = clip(params, columns)
+      metrics = {**metrics, **seen}
     moved = state_lib.TrainState(
-      params=optax.apply_updates(state.params, changes),
+      params=params,
       opt_state=opt_state,
       updates=state.updates + 1,
       skipped=jnp.zeros_like(state.skipped),

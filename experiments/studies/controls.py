@@ -6,15 +6,13 @@ The quickstart's method with the observation mask switched off (the policy is
 also trained on what the environment said), and with rewards shuffled within
 each rollout batch. Prints a JSON object a line and rewrites
 experiments/results/controls.md and controls.png. Uses the runs of
-experiments.studies.methods where they exist.
+experiments.studies.quickstart where they exist.
 """
 
 import pathlib
 
-from absl import app
-
 from arl.report import curves
-from experiments.studies import methods, runs, summary
+from experiments.studies import quickstart, runs, summary
 
 CONTROLS = {
   'dapo': '',
@@ -24,7 +22,7 @@ CONTROLS = {
 
 
 def _run(root: pathlib.Path, control: str, seed: int, quick: bool) -> runs.Run:
-  base = methods.trained(root, 'dapo', seed, quick)
+  base = quickstart.trained(root, 'dapo', seed, quick)
   if not CONTROLS[control]:
     return base
   return base._replace(
@@ -38,9 +36,9 @@ def _run(root: pathlib.Path, control: str, seed: int, quick: bool) -> runs.Run:
 
 def main(argv: list[str]) -> None:
   del argv
-  quick = methods.quick()
-  root, seeds = methods.root(), methods.seeds()
-  runs.make([methods.warm_start(root, seed, quick) for seed in seeds])
+  quick = runs.quick()
+  root, seeds = runs.root(), runs.seeds()
+  runs.make([quickstart.warm_start(root, seed, quick) for seed in seeds])
   table = {
     control: [_run(root, control, seed, quick) for seed in seeds]
     for control in CONTROLS
@@ -68,4 +66,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == '__main__':
-  app.run(main)
+  runs.start(main)

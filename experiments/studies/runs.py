@@ -2,16 +2,47 @@
 
 import concurrent.futures
 import json
+import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from absl import app, flags
 
 from arl.evaluate import intervals
 from arl.train import metrics
 
+SEEDS = (0, 1, 2)
 RESULTS = pathlib.Path(__file__).parents[1] / 'results'
+
+
+def start(main: Callable[[list[str]], None]) -> None:
+  """Runs a study with the flags that all of them share.
+
+  They are defined here, and not where a module is loaded, so that two studies
+  can be imported into one process.
+  """
+  flags.DEFINE_bool('quick', False, 'Smoke runs: the same lines, fast.')
+  flags.DEFINE_string('workdir', 'runs/studies', 'Where runs are kept.')
+  app.run(main)
+
+
+def quick() -> bool:
+  """Whether these are smoke runs."""
+  return flags.FLAGS.quick
+
+
+def root() -> pathlib.Path:
+  """Where the runs are kept, smoke runs apart."""
+  kind = 'quick' if quick() else 'full'
+  return pathlib.Path(flags.FLAGS.workdir) / kind
+
+
+def seeds() -> tuple[int, ...]:
+  """The seeds of a study."""
+  return SEEDS[:1] if quick() else SEEDS
 
 
 class Run(NamedTuple):
@@ -38,8 +69,15 @@ def _make(run: Run) -> None:
     sys.executable, '-m', run.entry, f'--config={run.config}',
     f'--workdir={run.workdir}', *run.overrides,
   ]  # fmt: skip
+  # What two runs compile alike is compiled once.
+  cache = {'JAX_COMPILATION_CACHE_DIR': str(run.workdir.parent / '.compiled')}
   with (run.workdir / 'log.txt').open('w') as log:
-    done = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT)
+    done = subprocess.run(
+      command,
+      stdout=log,
+      stderr=subprocess.STDOUT,
+      env={**cache, **os.environ},
+    )
   if done.returncode:
     raise RuntimeError(f'{" ".join(command)} failed; see {run.workdir}/log.txt')
 
@@ -96,14 +134,18 @@ def line(
   return made
 
 
+def markdown(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+  """A Markdown table, and a line's end."""
+  lines = [header, ['---'] * len(header), *body]
+  return '\n'.join(f'| {" | ".join(cells)} |' for cells in lines) + '\n'
+
+
 def write_table(
   path: pathlib.Path, header: Sequence[str], body: Sequence[Sequence[str]]
 ) -> None:
   """Writes a Markdown table."""
-  lines = [header, ['---'] * len(header), *body]
-  text = '\n'.join(f'| {" | ".join(cells)} |' for cells in lines)
   path.parent.mkdir(parents=True, exist_ok=True)
-  path.write_text(text + '\n', encoding='utf-8')
+  path.write_text(markdown(header, body), encoding='utf-8')
 
 
 def percent(value: float, interval: Sequence[float] | None) -> str:

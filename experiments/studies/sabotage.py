@@ -1,12 +1,19 @@
-"""Selections that break training on purpose, for negative controls.
+"""Parts that break training on purpose, for negative controls.
 
-They stand where `config.prompts.select` names a selection.
+The selections stand where `config.prompts.select` names one.
 """
 
 import random
+from collections.abc import Sequence
+
+import numpy as np
 
 from arl import episode
+from arl.envs import base
 from arl.prompts import select
+from arl.rollout import chat as chat_lib
+from arl.rollout import engine as engine_lib
+from arl.rollout import strategies
 
 
 def unmasked(groups: list[episode.Group]) -> list[episode.Group]:
@@ -39,3 +46,40 @@ def shuffled(groups: list[episode.Group]) -> list[episode.Group]:
   return select.varied(
     [g._replace(episodes=[swap(e) for e in g.episodes]) for g in groups]
   )
+
+
+def misreported(
+  engine: engine_lib.Engine,
+  env: base.Env,
+  chat: chat_lib.Chat,
+  tasks: Sequence[episode.Task],
+  *,
+  samples: int,
+  sampling: engine_lib.Sampling,
+  limits: strategies.Limits,
+  path: tuple[int, ...],
+) -> list[episode.Episode]:
+  """Multi-turn episodes whose log-probs are off by normal noise.
+
+  A sampler whose arithmetic differs from the trainer's: each log-prob by 0.3
+  nats in the root mean square, and none above 0. It stands where
+  `config.rollout.strategy` names a strategy.
+  """
+  made = strategies.multi_turn(
+    engine,
+    env,
+    chat,
+    tasks,
+    samples=samples,
+    sampling=sampling,
+    limits=limits,
+    path=path,
+  )
+  rng = np.random.default_rng(list(path))
+
+  def spoil(one):
+    noise = rng.normal(scale=0.3, size=len(one.logp)).astype(np.float32)
+    told = np.minimum(one.logp + noise, 0)
+    return one._replace(logp=np.where(one.mask, told, 0))
+
+  return [spoil(e) for e in made]

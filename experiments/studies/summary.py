@@ -10,9 +10,9 @@ from experiments.studies import runs
 _PAGE = runs.RESULTS.parent / 'RESULTS.md'
 _SECTIONS = (
   (
-    'methods',
-    'One task, many methods',
-    'python -m experiments.studies.methods',
+    'quickstart',
+    'The quickstart in full',
+    'python -m experiments.studies.quickstart',
     'Held-out success of `experiments/quickstart.py` before and after 40 steps'
     ' from the same warm starts, by changing `method=`: the mean over seeds 0,'
     ' 1, 2 and its 95 % t interval; each evaluation has 512 fresh tasks. The'
@@ -32,6 +32,16 @@ _SECTIONS = (
     'The same with the parameters of one block trained alone: the contribution'
     ' is its share of the gain of training everything, a mean over the seeds'
     ' with its 95 % t interval.',
+  ),
+  (
+    'offpolicy',
+    'Stale rollouts and unlike samplers',
+    'python -m experiments.studies.offpolicy',
+    'Held-out success, sampled, after 20 batches (40 updates) of 128 episodes:'
+    ' interquartile mean over seeds 0, 1, 2 and its 95 % interval. Rollouts 4'
+    ' and 16 updates old come from parameters of two and eight batches before;'
+    ' noisy log-probs are off by 0.3 nats a token; the bfloat16 sampler reports'
+    ' what it computed.',
   ),
   (
     'smollm2',

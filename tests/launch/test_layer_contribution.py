@@ -7,7 +7,7 @@ from matplotlib import image
 
 from arl.models import sizes, transformer
 from arl.train import optimizers
-from experiments.studies import methods
+from experiments.studies import quickstart
 from launch import layer_contribution
 
 
@@ -100,7 +100,7 @@ def test_undefined_is_said(finished, capsys):
 
 
 def test_one_block_is_trained_from_the_warm_start_of_all(tmp_path):
-  base = methods.trained(tmp_path, 'dapo', 2, True)
+  base = quickstart.trained(tmp_path, 'dapo', 2, True)
   made = layer_contribution.alone(tmp_path, 1, 2, True)
   assert made.config == base.config and made.entry == base.entry
   assert made.overrides == (

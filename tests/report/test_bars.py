@@ -30,7 +30,8 @@ def test_a_bar_each_and_none_where_it_is_undefined(tmp_path):
 
 
 def test_many_bars_are_wider(tmp_path):
-  assert draw(MADE[:1] * 20, tmp_path / 'a.png').shape[1] == 1725
+  assert draw(MADE[:1] * 10, tmp_path / 'a.png').shape[1] == 975
+  assert draw(MADE[:1] * 20, tmp_path / 'a.png').shape[1] == 825
 
 
 def test_equal_bars_are_equal_files(tmp_path):

@@ -1,0 +1,96 @@
+"""Stale rollouts and unlike samplers, with and without each correction.
+
+  python -m experiments.studies.offpolicy [--quick] [--workdir=DIR]
+
+As experiments.studies.methods, with rollouts 4 and 16 updates old, with noise
+on the sampler's log-probs, and with a sampler that computes in bfloat16. Prints
+a JSON object a line and rewrites experiments/results/offpolicy.md and
+offpolicy.png.
+"""
+
+from collections.abc import Sequence
+
+from arl.report import heat
+from experiments import recipes
+from experiments.studies import methods, quickstart, runs, summary
+
+# A batch has two updates, so rollouts that lag two batches are 4 updates old.
+CONDITIONS = {
+  'fresh': (),
+  '4 updates old': ('--config.rollout.lag=2',),
+  '16 updates old': ('--config.rollout.lag=8',),
+  'noisy log-probs': (
+    '--config.rollout.strategy=experiments.studies.sabotage.misreported',
+  ),
+  'bfloat16 sampler': ('--config.engine.dtype=bfloat16',),
+}
+UNCORRECTED = ('dapo', 'grpo', 'gspo')
+CORRECTED = tuple(
+  name
+  for name, block in recipes.METHODS.items()
+  if block['name'].startswith('offpolicy.')
+  or name in ('topr', 'dppo', 'dppo_kl', 'nsr', 'vtrace', 'cispo')
+)
+QUICK = ('dapo', 'tis', 'icepop')
+
+
+def _folder(method: str, condition: str) -> str:
+  return f'{method}_{condition.replace(" ", "_")}'
+
+
+def made(method: str, condition: str) -> Sequence[runs.Run]:
+  """The runs of a method under a condition, one a seed."""
+  return [
+    methods.trained(
+      runs.root(),
+      method,
+      seed,
+      runs.quick(),
+      '' if condition == 'fresh' else _folder(method, condition),
+      CONDITIONS[condition],
+    )
+    for seed in runs.seeds()
+  ]
+
+
+def measure(
+  method: str, condition: str, row: Sequence[runs.Run]
+) -> tuple[float, list[float]]:
+  """Prints and gives what a method reached under a condition."""
+  results = [runs.result(run) for run in row]
+  value, interval = methods.success(methods.counts(results, 'after'))
+  name = f'offpolicy/{method}/{condition.replace(" ", "_")}'
+  runs.line(name, value, 'success rate', '', runs.seeds(), interval)
+  return value, interval
+
+
+def main(argv: list[str]) -> None:
+  del argv
+  studied = QUICK if runs.quick() else (*UNCORRECTED, *CORRECTED)
+  warm = [
+    quickstart.warm_start(runs.root(), seed, runs.quick())
+    for seed in runs.seeds()
+  ]
+  runs.make(warm)
+  table = {(m, c): made(m, c) for m in studied for c in CONDITIONS}
+  runs.make([run for row in table.values() for run in row])
+  found = {key: measure(*key, row) for key, row in table.items()}
+  if runs.quick():
+    return
+  runs.write_table(
+    runs.RESULTS / 'offpolicy.md',
+    ('method', *CONDITIONS),
+    [[m, *(runs.percent(*found[m, c]) for c in CONDITIONS)] for m in studied],
+  )
+  heat.heat(
+    [[found[m, c][0] for c in CONDITIONS] for m in studied],
+    rows=studied,
+    columns=tuple(CONDITIONS),
+    title='Held-out success after 20 batches',
+    path=runs.RESULTS / 'offpolicy.png',
+  )
+  summary.write()
+
+
+if __name__ == '__main__':
+  runs.start(main)
