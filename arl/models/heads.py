@@ -103,7 +103,7 @@ def _read(model, params, temperature, want, states, targets):
   for name in want & _VALUES:
     head = params[functional.VALUE_HEAD]
     weight, bias = (head[k].astype(jnp.float32) for k in ('weight', 'bias'))
-    out[name] = states.astype(jnp.float32) @ weight + bias
+    out[name] = states.astype(jnp.float32) @ weight + bias[None]
   if want <= _VALUES:
     return out
   scores = model.logits(params, states) / temperature

@@ -104,3 +104,12 @@ def test_scripted():
   assert scores[1].tolist() == [0]
   made.set_params(None, 3)
   assert made.generate(asked, engine.Sampling())[0].version == 3
+
+
+def test_entropies_are_one_a_token():
+  good = sample()._replace(entropy=np.ones(3, np.float32))
+  engine.check_sample(good, request(), STOP)
+  with pytest.raises(ValueError, match='gave 3 tokens and 2 entropies; they'):
+    engine.check_sample(
+      good._replace(entropy=np.ones(2, np.float32)), request(), STOP
+    )

@@ -107,6 +107,54 @@ def test_greedy():
   np.testing.assert_allclose(logp, -0.758624, atol=5e-6)
 
 
+def entropies(logits, rule, temperature=1.0, top_p=1.0, top_k=0):
+  rows = jnp.asarray(logits, jnp.float32)
+  keys = sampler.fold(3, jnp.arange(len(rows), dtype=jnp.int32)[:, None])
+  numbers = jnp.float32(temperature), jnp.float32(top_p), jnp.int32(top_k)
+  ids, logp, entropy = sampler.choose(
+    rows, keys, rule._replace(entropy=True), *numbers
+  )
+  plain = sampler.choose(rows, keys, rule, *numbers)
+  np.testing.assert_array_equal(ids, plain[0])
+  np.testing.assert_array_equal(logp, plain[1])
+  assert entropy.dtype == jnp.float32 and entropy.shape == (len(rows),)
+  return entropy
+
+
+def entropy_of(probs):
+  probs = np.asarray(probs, float)
+  return -np.sum(probs * np.log(probs))
+
+
+def test_entropy_is_of_what_was_sampled_from():
+  logits = [np.log(PROBS), np.log(PROBS[::-1])]
+  wanted = entropy_of(PROBS)
+  np.testing.assert_allclose(entropies(logits, PLAIN), wanted, rtol=1e-6)
+  flat = PROBS**2 / np.sum(PROBS**2)
+  np.testing.assert_allclose(
+    entropies(logits, PLAIN, temperature=0.5), entropy_of(flat), rtol=1e-5
+  )
+  np.testing.assert_allclose(
+    entropies(logits, TRUNCATED, top_p=0.8),
+    entropy_of([0.625, 0.375]),
+    rtol=1e-6,
+  )
+  np.testing.assert_array_equal(entropies(logits, TRUNCATED, top_k=1), 0)
+
+
+def test_entropy_of_greedy_is_that_at_temperature_one():
+  logits = [np.log(PROBS)]
+  for temperature in (0.0, 0.5):
+    made = entropies(logits, GREEDY, temperature=temperature)
+    np.testing.assert_allclose(made, entropy_of(PROBS), rtol=1e-6)
+
+
+def test_entropy_of_certain_and_of_masked_logits_is_finite():
+  logits = [[0, -np.inf, -np.inf], [1e4, 0, -1e4], [2, 2, -np.inf]]
+  made = entropies(logits, PLAIN)
+  np.testing.assert_allclose(made, [0, 0, np.log(2)], atol=1e-6)
+
+
 def slow_keep(logits, top_p, top_k):
   """Which of the logits a reader of the paper would keep; None on the edge."""
   order = sorted(range(len(logits)), key=lambda i: -logits[i])
