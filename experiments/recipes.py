@@ -66,6 +66,7 @@ METHODS: dict[str, dict[str, Any]] = {
   },
   # arl.methods.grpo
   'grpo': {'name': 'grpo.grpo', 'clip': 0.2, 'kl_coef': 0.01},
+  'grpo_adaptive': {'name': 'grpo.grpo_adaptive', 'low': 0.2, 'high': 0.28},
   'grpo_process': {'name': 'grpo.grpo_process', 'clip': 0.2, 'kl_coef': 0.01},
   'dr_grpo': {'name': 'grpo.dr_grpo', 'clip': 0.2, 'length': 64},
   'dapo': {'name': 'grpo.dapo', 'low': 0.2, 'high': 0.28},
@@ -289,6 +290,18 @@ _SETTINGS = (
   ('garl paft', {'rollout.strategy': 'answers.with_reference'}),
   ('kimi_k2', {'rollout.strategy': 'demonstrations.beside'}),
   ('categorical', {'model.value_bins': 21}),
+  (
+    'grpo_adaptive',
+    {
+      'knobs.kl_coef': {
+        'name': 'knobs.adaptive_kl',
+        'init': 0.01,
+        'target': 0.1,
+        'horizon': 1e4,
+        'most': 0.2,
+      }
+    },
+  ),
   ('pair_soft', {'prompts.samples': 2, 'prompts.batch': 128}),
   ('sao', {'prompts.samples': 1, 'prompts.batch': 256}),
 )

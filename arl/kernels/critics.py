@@ -46,6 +46,25 @@ def bounded(
   return low + (high - low) * jax.nn.sigmoid(value)
 
 
+def limited(
+  returns: jax.Array, *, low: ranges.Finite, high: ranges.Finite
+) -> jax.Array:
+  """Returns as a critic of values in [low, high] can learn them."""
+  return jnp.clip(returns, low, high)
+
+
+def outside(
+  returns: jax.Array, *, low: ranges.Finite, high: ranges.Finite
+) -> jax.Array:
+  """1 where a return lies outside [low, high], by more than rounding.
+
+  The monitor of a critic with a range: above 0 the range is wrong, and what the
+  critic learns is not what was earned.
+  """
+  room = 1e-5 * (high - low)
+  return jnp.where((returns < low - room) | (returns > high + room), 1.0, 0.0)
+
+
 def support(low: float, high: float, bins: int) -> jax.Array:
   """The centers of the bins [bins]."""
   return low + (high - low) * (jnp.arange(bins, dtype=float) + 0.5) / bins

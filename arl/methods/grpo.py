@@ -33,6 +33,23 @@ def grpo(
   )
 
 
+def grpo_adaptive(
+  *, low: ranges.NonNegative = 0.2, high: ranges.Positive = 0.28
+) -> compose.Objective:
+  """GRPO with a KL in the loss that is held near a target.
+
+  The coefficient is the knob `kl_coef` (`knobs.adaptive_kl`; Ziegler et al.,
+  arXiv:1909.08593, 2.2), the estimator k2, whose gradient is the KL's on
+  policy. Status: published controller, verl's code read; the composition is
+  ours.
+  """
+  mean = aggregations.sequence_mean
+  return grpo(kl_coef=0)._replace(
+    surrogate=functools.partial(surrogates.clip, low=low, high=high),
+    terms=(terms.adaptive_kl(aggregate=mean),),
+  )
+
+
 def grpo_process(
   *, clip: ranges.NonNegative = 0.2, kl_coef: ranges.NonNegative = 0.04
 ) -> compose.Objective:

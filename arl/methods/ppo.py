@@ -124,10 +124,11 @@ def categorical(
   read = ('old_value', value)
   target = functools.partial(returns.lambda_return, gamma=1.0, lam=1.0)
   loss = functools.partial(critics.categorical, low=low, high=high)
+  critic = terms.value(loss, value_coef, credit=(read, ('returns', target)))
   objective = ppo(lam=lam, clip=clip, kl_coef=0)
   return objective._replace(
     advantage=(read, *compose.steps(objective.advantage)),
-    terms=(terms.value(loss, value_coef, credit=(read, ('returns', target))),),
+    terms=(_watched(critic, low, high),),
   )
 
 
@@ -252,6 +253,7 @@ def bpco(
 
   DPPO's actor, a value bounded to the range of rewards, which `lowest` and
   `highest` give, Monte-Carlo targets, length-adaptive GAE that is not whitened.
+  Returns outside the range are cut, and `value/outside` says how many.
   Left out: privileged inputs of the critic. Status: abstract and third-party
   code read, which gives alpha.
   """
@@ -261,15 +263,17 @@ def bpco(
     returns.length_adaptive_gae, gamma=1.0, alpha=alpha
   )
   target = functools.partial(returns.lambda_return, gamma=1.0, lam=1.0)
+  cut = functools.partial(critics.limited, low=lowest, high=highest)
   value = terms.value(
-    critics.value_mse,
+    binding.on(critics.value_mse, returns='target'),
     value_coef,
     credit=(read, ('returns', target)),
-    before=(('value', limit),),
+    before=(('value', limit), ('target', cut)),
   )
   actor = soft.dppo('grpo.dapo', low=bound, high=bound)
   return actor._replace(
-    advantage=(read, ('advantage', estimate)), terms=(value,)
+    advantage=(read, ('advantage', estimate)),
+    terms=(_watched(value, lowest, highest),),
   )
 
 
@@ -280,3 +284,9 @@ def mc_value(*, kernel: types.Kernel = critics.value_mse) -> compose.Term:
   """
   target = functools.partial(returns.reward_to_go, gamma=1.0)
   return terms.value(kernel, 1.0, credit=(('returns', target),))
+
+
+def _watched(critic: compose.Term, low: float, high: float) -> compose.Term:
+  """The critic, with the share of returns outside its range as a metric."""
+  outside = functools.partial(critics.outside, low=low, high=high)
+  return critic._replace(monitors=(('outside', outside),))

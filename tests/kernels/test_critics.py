@@ -114,3 +114,11 @@ def test_the_gradient_is_that_of_a_fixed_target(target):
   want = jax.nn.softmax(LOGITS) - target(5 * RETURNS, 5)
   np.testing.assert_allclose(slopes, want, atol=1e-6)
   np.testing.assert_array_equal(none, np.zeros((1, 1)))
+
+
+def test_returns_outside_the_range_are_cut_and_counted():
+  returns = jnp.asarray([[-0.5, 0.0, 0.4, 1.0 + 1e-7, 2.0]])
+  got = critics.limited(returns, low=0.0, high=1.0)
+  np.testing.assert_allclose(got, [[0, 0, 0.4, 1, 1]])
+  got = critics.outside(returns, low=0.0, high=1.0)
+  np.testing.assert_array_equal(got, [[1, 0, 0, 0, 1]])
