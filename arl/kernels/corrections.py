@@ -267,3 +267,20 @@ def moved_share(
   """
   moved = jnp.abs(jax.lax.stop_gradient(logp - old_logp)) + 1e-8
   return moved / jnp.where(mask, levels.mean(moved, seq, mask), 1)
+
+
+# Those that weigh by rho, and are not for a ratio that counts it already.
+WEIGH_BY_RHO = frozenset(
+  {
+    importance,
+    truncated,
+    truncated_sequence,
+    masked,
+    masked_by_product,
+    masked_by_mean,
+    masked_by_largest,
+    self_normalized,
+    self_normalized_sequence,
+    two_level,
+  }
+)

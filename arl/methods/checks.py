@@ -4,11 +4,44 @@ from typing import Any
 
 from arl import columns as columns_lib
 from arl import names
+from arl.kernels import corrections
 from arl.methods import binding
 
 _POLICY = columns_lib.filled_by(columns_lib.POLICY)
 _SCORED = columns_lib.filled_by(columns_lib.SCORE)
+_BY_RHO: frozenset[Any] = corrections.WEIGH_BY_RHO
 _CUT_FREELY = frozenset({'seq', 'turn'})  # these lie within a row
+
+
+def check_rho(objective: Any) -> None:
+  """Refuses what counts the ratio to the sampler twice.
+
+  Args:
+    objective: a `compose.Objective`.
+
+  Raises:
+    ValueError: two corrections weigh by the ratio of `old_logp` to
+      `rollout_logp`, or one does and the surrogate's own ratio is to
+      `rollout_logp`.
+  """
+  surrogate = binding.read_by(objective.surrogate)
+  anchored = 'rollout_logp' in binding.read_by(objective.ratio)
+  counted = []
+  if 'rollout_logp' in surrogate or (anchored and 'log_ratio' in surrogate):
+    counted.append(objective.surrogate)
+  advantage = objective.advantage
+  steps = () if callable(advantage) else [kernel for _, kernel in advantage]
+  counted += [
+    kernel
+    for kernel in (*steps, *objective.corrections)
+    if binding.function_of(kernel) in _BY_RHO
+  ]
+  if len(counted) > 1:
+    both = ' and '.join(repr(binding.kernel_name(k)) for k in counted[:2])
+    raise ValueError(
+      f'objective: {both} each count the ratio to the policy that sampled;'
+      ' weigh by it once: drop one of them.'
+    )
 
 
 def _check_reads(term, phase, chain, available, forbidden=frozenset()):

@@ -78,7 +78,8 @@ def steps(advantage: types.Kernel | types.Steps) -> types.Steps:
 
 
 def term_of(objective: Objective) -> Term:
-  """The policy term of an objective."""
+  """The policy term of an objective; refuses one that counts a ratio twice."""
+  checks.check_rho(objective)
   surrogate, corrections = objective.surrogate, objective.corrections
   readers = (surrogate, *corrections)
   with_ratio = any('log_ratio' in binding.read_by(kernel) for kernel in readers)
