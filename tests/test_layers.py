@@ -61,7 +61,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 # Module or package -> libraries that nothing in it may import.
 DEVICE = ('jax', 'jaxlib', 'flax', 'optax', 'orbax', 'chex')
 NO_LIBRARY: dict[str, tuple[str, ...]] = {
-  '': ('torch', 'sglang'),
+  '': ('sglang',),
   'arl.names': DEVICE,
   'arl.episode': DEVICE,
   'arl.envs': DEVICE,
@@ -78,7 +78,10 @@ ONLY_LIBRARY: dict[str, tuple[str, ...] | None] = {
   'experiments.studies': None,
 }
 # Library -> the only modules and packages that may import it.
-ONLY_IN = {'transformers': ('arl.models', 'arl.rollout.chat', 'launch')}
+ONLY_IN = {
+  'torch': ('benchmarks.sides',),
+  'transformers': ('arl.models', 'arl.rollout.chat', 'launch'),
+}
 # Package -> names that do not occur in it.
 NO_NAME = {'arl.kernels': ('Batch',)}
 # What no line may hold; a default belongs into the configuration. The config of
@@ -230,6 +233,7 @@ PLANTED = {
     ('from arl.methods import grpo', 1),
     ('config.get("lr")', 1),
   ),
+  'benchmarks/bad.py': (('import torch', 1),),
   'launch/bad.py': (('import torch', 1), ('config.get("lr")', 1)),
   'arl/prompts/utils.py': (('x = 1', 1),),
 }
@@ -258,6 +262,7 @@ ALLOWED = {
     'import ml_collections\nfrom experiments import common\n'
   ),
   'launch/good.py': 'from arl.train import loop\n',
+  'benchmarks/sides/good.py': 'import torch\nfrom benchmarks import cases\n',
   'arl/models/hf_config.py': 'x = config.get("rope")\n',
 }
 

@@ -1,0 +1,1 @@
+"""Measurements against other libraries, each in a process of its own."""

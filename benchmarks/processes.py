@@ -1,0 +1,91 @@
+"""Workers of one thread each, on one core."""
+
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+_SHOWN = 20  # lines of a log in an error
+ROOT = pathlib.Path(__file__).parents[1]
+# One thread. And a process that computes keeps the memory that it freed, where
+# glibc would give large blocks back to the kernel and fault them in at each
+# call: a cost of the first steps of a training run only.
+_ENVIRONMENT = {
+  'CUDA_VISIBLE_DEVICES': '',
+  'HF_HUB_OFFLINE': '1',
+  'JAX_PLATFORMS': 'cpu',
+  'MALLOC_MMAP_THRESHOLD_': str(2**32),
+  'MALLOC_TRIM_THRESHOLD_': str(2**32),
+  'MKL_NUM_THREADS': '1',
+  'OMP_NUM_THREADS': '1',
+  'OPENBLAS_NUM_THREADS': '1',
+  'XLA_FLAGS': '--xla_cpu_multi_thread_eigen=false'
+  ' intra_op_parallelism_threads=1',
+}
+
+
+class Worker:
+  """A side in a process of its own.
+
+  Attributes:
+    versions: of its Python and packages.
+  """
+
+  def __init__(self, process: subprocess.Popen, log: pathlib.Path):
+    self._process, self._log = process, log
+    self.versions: dict[str, str] = self._answer()
+
+  def _answer(self) -> dict[str, Any]:
+    assert self._process.stdout is not None
+    line = self._process.stdout.readline()
+    if not line:
+      said = '\n'.join(self._log.read_text().splitlines()[-_SHOWN:])
+      raise RuntimeError(
+        f'{self._log.stem}: the process ended with {self._process.wait()} after'
+        f' saying:\n{said}'
+      )
+    return json.loads(line)
+
+  def ask(self, **request: Any) -> float:
+    """Sends a request of `benchmarks.worker`; gives the seconds it answers."""
+    assert self._process.stdin is not None
+    self._process.stdin.write(json.dumps(request) + '\n')
+    self._process.stdin.flush()
+    return self._answer()['seconds']
+
+
+@contextlib.contextmanager
+def start(
+  side: str, python: str, core: int, folder: pathlib.Path
+) -> Iterator[Worker]:
+  """Runs a worker until the block ends.
+
+  Args:
+    side: a module of `benchmarks.sides`.
+    python: the interpreter that has its packages.
+    core: the only one that it may use.
+    folder: takes a log of what its libraries say.
+
+  Raises:
+    RuntimeError: the process ended by itself, here or while it was asked.
+  """
+  command = ['taskset', '--cpu-list', str(core), python]
+  log = folder / f'{side}.log'
+  with log.open('w') as errors:
+    process = subprocess.Popen(
+      [*command, '-m', 'benchmarks.worker', side],
+      cwd=ROOT,
+      env={**os.environ, **_ENVIRONMENT},
+      stdin=subprocess.PIPE,
+      stdout=subprocess.PIPE,
+      stderr=errors,
+      text=True,
+    )
+  try:
+    yield Worker(process, log)
+  finally:
+    process.kill()
+    process.communicate()
