@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import ml_collections
 
 from arl import columns as columns_lib
-from arl import types
+from arl import names, types
 from arl.envs import base
 
 _ALWAYS = (
@@ -58,6 +58,9 @@ def check(made: types.Method, name: str, there: frozenset[str]) -> None:
   if not missing:
     return
   first = missing[0]
+  if first not in columns_lib.COLUMNS:
+    near = names.suggest(first, columns_lib.COLUMNS)
+    raise ValueError(f'{name} needs {first!r}, which is no column{near}')
   setting = columns_lib.COLUMNS[first].setting
   if first in ('value', 'old_value'):
     setting = 'set config.model.value_bins to 0, for a critic of one number'

@@ -164,6 +164,12 @@ def bad_turn(*fields: Any) -> episode.Turn:
     ((1, bad_turn('', None)), base.RewardFailure, 'reward None'),
     ((1, bad_turn('', '1')), base.RewardFailure, "reward '1'"),
     ((1, bad_turn('', True)), base.RewardFailure, 'reward True'),
+    (
+      (1, bad_turn('', 0.0, False, float('nan'))),
+      base.RewardFailure,
+      'scored its step nan',
+    ),
+    ((1, bad_turn('', 0.0, False, '1')), base.RewardFailure, "its step '1'"),
   ],
 )
 def test_checked_step_refuses(answer, failure, sentence):

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from arl import episode
+from arl import episode, kinds
 from arl.envs import base, tools
 
 ENV = tools.make()
@@ -170,3 +170,30 @@ def test_a_demonstrator_at_fault_never_calls_right():
     task = ENV.task(base.TRAIN, index)
     state = ENV.reset(task)
     assert wrong.noisy(state, rng) != ENV.oracle(state)
+
+
+def test_a_step_of_the_plan_scores_one_and_any_other_nothing():
+  env = tools.make()
+  for index in range(30):
+    task = env.task(base.TRAIN, index)
+    state = env.reset(task)
+    plan = task.data['plan']
+    actions = ['get(nobody.pin)', 'hm', *plan, plan[-1]]  # one of them again
+    scores = []
+    for action in actions:
+      state, turn = env.step(state, action)
+      scores.append(turn.process)
+    assert scores == [0, 0, *[1] * len(plan), 0]
+    _, turn = env.step(state, env.answer(task))
+    assert turn.process == turn.reward == 1
+    _, turn = env.step(state, '=0')
+    assert turn.process == turn.reward == 0
+
+
+@pytest.mark.parametrize(
+  'text', ['get(abc.pin)', 'calc(1+2)', '=731', 'hm', '', '=', 'get(']
+)
+def test_each_character_has_a_kind(text):
+  made = tools.make().parts(text)
+  assert len(made) == len(text)
+  assert set(made) <= {kinds.OTHER, kinds.FORMAT, kinds.NAME, kinds.ARGUMENTS}

@@ -92,6 +92,44 @@ def test_an_update_has_the_columns_and_credit_of_its_episodes():
       np.testing.assert_allclose(got, np.full(len(got), want), atol=1e-6)
 
 
+def test_each_episode_is_told_its_kinds():
+  members = tiny.episodes(2, 2)
+  groups = episode.groups(members)
+  kinds = lambda e: np.full(len(e.tokens), e.sample, np.int32)
+  for part in batch.updates(groups, 2, kinds):
+    for e in part:
+      np.testing.assert_array_equal(
+        e.extras['kind'], [e.sample] * len(e.tokens)
+      )
+  assert all('kind' not in e.extras for e in members)
+
+
+def test_demonstrations_are_dealt_out_like_samples():
+  # In the order of `demonstrations.beside`: all samples, then all the others.
+  members = tiny.episodes(4, 3)
+  shown = [
+    e._replace(task=e.task._replace(id=f'{e.task.id}/demonstration'))
+    for e in members[::3]
+  ]
+  parts = batch.updates(episode.groups([*members, *shown]), 2)
+  for part in parts:
+    ids = [e.task.id for e in part]
+    assert len(ids) == 8 and sum('demonstration' in i for i in ids) == 2
+
+
+def test_whole_groups_keep_the_place_of_an_episode():
+  members = [earning(e, r) for r, e in enumerate(tiny.episodes(3, 2))]
+  learner = tiny.learner(grpo.dr_grpo(), rows=8)._replace(block=4)
+  data = batch.make(
+    learner, None, [members], width=WIDTH, max_turns=2,
+    from_loop=lambda needs, shape: {},
+  )  # fmt: skip
+  for i, e in enumerate(members):
+    found = batch.advantage_of(data, i, len(e.tokens))
+    want = 0.5 if e.sample else -0.5
+    np.testing.assert_allclose(found, np.where(e.mask, want, 0), atol=1e-6)
+
+
 def test_an_update_without_episodes_is_padding():
   data = make(reinforce.reinforce(), [tiny.episodes(1, 3), []])
   columns, _ = batch.update(data, 1, ROWS)

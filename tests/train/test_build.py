@@ -1,12 +1,9 @@
-import jax
-import jax.numpy as jnp
 import ml_collections
 import pytest
 import tiny
 
 from arl import types
 from arl.methods import compose, grpo
-from arl.models import tokenizers
 from arl.train import build, loading
 
 
@@ -84,6 +81,22 @@ def test_a_count_of_nothing(name):
   assert refusal(config) == f'config.{name} is 0; it must be at least 1.'
 
 
+@pytest.mark.parametrize(
+  'blocks, words',
+  [
+    ({'rollout': {'lag': -1}}, 'rollout.lag is -1; it must be 0 or more.'),
+    ({'model': {'value_bins': -2}}, 'model.value_bins is -2; it must be 0 or'),
+    (
+      {'model': {'value_bins': 1}},
+      'model.value_bins is 1, a critic that can say one thing only; set it to 2'
+      ' or more, or to 0 for a critic of one number.',
+    ),
+  ],
+)
+def test_numbers_that_mean_nothing(blocks, words):
+  assert refusal(changed(**blocks)).startswith(f'config.{words}')
+
+
 @pytest.mark.parametrize('share', [-0.1, 1.0])
 def test_a_share_of_failures_that_means_nothing(share):
   assert refusal(changed(rollout={'max_failed': share})) == (
@@ -132,6 +145,11 @@ def test_a_wrong_hyperparameter_is_pythons_own_error(blocks):
   assert "unexpected keyword argument 'hi'" in refusal(
     changed(**blocks), TypeError
   )
+
+
+def test_a_number_out_of_range_names_method_and_argument():
+  said = refusal(changed(method={'name': 'grpo.dapo', 'low': -0.3}))
+  assert said.startswith('grpo.dapo: low is -0.3; it must be in [0, ')
 
 
 # Methods for the next tests, by their dotted names.
@@ -215,55 +233,6 @@ def test_rows_hold_whole_groups(batch, samples, per_batch, microbatch, rows):
 
 
 # --- Models and tokenizers ----------------------------------------------------
-
-
-@pytest.mark.parametrize(
-  'model', [{'path': 'a', 'size': 'tiny'}, {'path': '', 'size': ''}]
-)
-def test_a_folder_or_a_size(model):
-  with pytest.raises(ValueError) as error:
-    loading.load_model(changed(model=model).model, seed=0)
-  assert str(error.value) == (
-    f'model: path={model["path"]!r} and size={model["size"]!r}; give the folder'
-    ' of a model, or the size of a fresh one, and leave the other empty.'
-  )
-
-
-def test_a_fresh_model_has_a_known_size():
-  for size, words in (
-    ('tinny', "'sizes.tinny' names no function: .*did you mean 'sizes.tiny'"),
-    (
-      'qwen3_8b',
-      "config.model.size is 'qwen3_8b', a published model with a vocabulary of"
-      ' its own; give its folder as config.model.path.',
-    ),
-  ):
-    with pytest.raises(ValueError, match=words):
-      loading.load_model(
-        changed(model={'path': '', 'size': size}).model, seed=0
-      )
-
-
-def test_a_fresh_model_follows_the_seed():
-  block = changed(model={'path': '', 'size': 'tiny'}).model
-  (first, tokenizer), (again, _), (other, _) = (
-    loading.load_model(block, seed) for seed in (0, 0, 1)
-  )
-  assert first.model.vocab == len(tokenizer) == 102
-  same = lambda x, y: bool(jnp.all(x == y))
-  assert all(jax.tree.leaves(jax.tree.map(same, first.params, again.params)))
-  assert not same(*(x.params['embed']['embedding'] for x in (first, other)))
-
-
-def test_a_tokenizer_of_a_larger_model(tmp_path):
-  folder = tiny.write_model(tmp_path / 'model')
-  tokenizers.save(tokenizers.characters(), folder)
-  with pytest.raises(ValueError) as error:
-    loading.load_model(changed(model={'path': str(folder)}).model, seed=0)
-  assert str(error.value) == (
-    "the tokenizer has ids up to 101, 102 with 0, but the model's vocabulary"
-    ' is 8; load the tokenizer of this model.'
-  )
 
 
 def test_a_context_beyond_the_models(model_folder):

@@ -139,6 +139,12 @@ def test_a_missing_column_names_its_setting(column, setting):
   )
 
 
+def test_a_name_that_is_no_column():
+  assert refusal(('reflogp',), filled()) == (
+    "mine.method needs 'reflogp', which is no column; did you mean 'ref_logp'?"
+  )
+
+
 def test_a_critic_of_one_number_beside_bins():
   said = refusal(('old_value',), filled(model={'value_bins': 4}))
   assert said.endswith(

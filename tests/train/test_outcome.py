@@ -78,9 +78,9 @@ def says(text):
   return tiny.tokenizer().encode(text)
 
 
-def transcripts(script, rows, samples=4):
+def transcripts(script, rows, samples=4, block=0):
   config = tiny.config('x', prompts={'samples': samples})
-  learner = tiny.learner(grpo.dr_grpo(), rows=rows)
+  learner = tiny.learner(grpo.dr_grpo(), rows=rows)._replace(block=block)
   return outcome.show(world(script), learner, None, config, {})
 
 
@@ -108,6 +108,12 @@ def test_a_task_is_shown_by_its_first_graded_episode():
 def test_few_rows_show_few_tasks(rows, tasks):
   shown = transcripts(lambda request: says('a'), rows=rows)
   assert len(shown) == tasks
+
+
+def test_blocks_show_as_many_groups_as_they_hold():
+  say = lambda request: says('a' * 6)  # a row each
+  for rows, block, tasks in ((12, 6, 2), (6, 6, 1), (16, 8, 4)):
+    assert len(transcripts(say, rows, samples=4, block=block)) == tasks
 
 
 def test_an_evaluation_without_a_grade_is_an_error():
