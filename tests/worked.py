@@ -32,10 +32,10 @@ ROLLOUT_LOGP = _combine(lambda x, y: x - y, OLD_LOGP, OLD_TO_ROLLOUT)
 
 
 def column(rows, fill=0.0):
-  """Rows of different lengths as float32 [rows, longest], padded by `fill`."""
+  """Rows of different lengths as floats [rows, longest], padded by `fill`."""
   width = max(map(len, rows))
   padded = [[*row, *[fill] * (width - len(row))] for row in rows]
-  return jnp.asarray(padded, jnp.float32)
+  return jnp.asarray(padded, float)
 
 
 def mask(lengths=LENGTHS):

@@ -1,0 +1,72 @@
+"""The worked examples of the methods' definitions, and who computes each.
+
+The numbers were computed from the published formulas alone, in NumPy, without
+arl; they have six decimals. A table has a row a key, or several: each has to
+give the number. A row names its recipe, where there is one.
+"""
+
+import json
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import worked_advantages
+import worked_corrections
+import worked_regressions
+import worked_returns
+import worked_runs
+import worked_surrogates
+import worked_training
+
+ROWS: worked_runs.Table = {
+  **worked_advantages.TABLE,
+  **worked_returns.TABLE,
+  **worked_surrogates.TABLE,
+  **worked_corrections.TABLE,
+  **worked_regressions.TABLE,
+  **worked_training.TABLE,
+}
+# What has no home in arl yet, and why.
+NOT_HERE = {
+  'swerl.sim': 'a reward, the similarity of patches; it comes with its task',
+}
+
+
+def load(path: pathlib.Path) -> dict[str, np.ndarray]:
+  """A file of numbers written as '0.5', '[1, 2]' or '[1, 2; 3, 4]'."""
+  return {
+    key: _parsed(text)
+    for key, text in json.loads(path.read_text(encoding='utf-8')).items()
+  }
+
+
+def _parsed(text: str) -> np.ndarray:
+  if not text.startswith('['):
+    return np.asarray(float(text))
+  lines = text.strip('[]').split(';')
+  numbers = [[float(x) for x in line.split(',')] for line in lines]
+  return np.asarray(numbers if len(lines) > 1 else numbers[0])
+
+
+def pairs(numbers: Mapping[str, np.ndarray], key: str) -> Iterator[tuple]:
+  """(ours, theirs) of a key, a pair a row."""
+  rows, theirs = ROWS[key], numbers[key]
+  for row in rows if isinstance(rows, tuple) else (rows,):
+    yield like(row(), theirs), theirs
+
+
+def like(ours: Any, theirs: np.ndarray) -> np.ndarray:
+  """A result in the shape of a number: one a sequence, or 0 off the mask."""
+  if not isinstance(ours, np.ma.MaskedArray):
+    return np.asarray(ours)
+  if theirs.shape == ours.shape[:1]:
+    return np.asarray([_one(row) for row in ours])
+  flat = ours.filled(0.0)
+  return flat.reshape(theirs.shape) if flat.size == theirs.size else flat
+
+
+def _one(row: np.ma.MaskedArray) -> float:
+  """The number that all tokens of a sequence have; nan if they differ."""
+  kept = row.compressed()
+  return kept[0] if np.ptp(kept) < 1e-12 else np.nan
