@@ -73,7 +73,8 @@ def step_aligned_clip(
 ) -> compose.Objective:
   """StepPO as surveys have it: bounds that widen from turn to turn.
 
-  kappa = 0 is the published form. Status: survey-described, our definition.
+  kappa = 0 is the published form (arXiv:2604.18401). Status: survey-described,
+  our definition.
   """
   widening = functools.partial(
     surrogates.clip_by_turn, low=low, high=high, kappa=kappa

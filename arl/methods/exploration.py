@@ -62,7 +62,7 @@ def pass_at_k(base: methods.Base = 'grpo.dapo') -> compose.Objective:
 def pass_at_k_scaled(base: methods.Base = 'grpo.dapo') -> compose.Objective:
   """`pass_at_k` over the deviation of the group, as verl has it by default.
 
-  Status: third-party code read.
+  After arXiv:2503.19595. Status: third-party code read.
   """
   return _then(pass_at_k(base), advantages.group_scale)
 

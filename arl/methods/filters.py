@@ -32,10 +32,10 @@ def overlong_shaped(
   longest: ranges.Positive = 20480,
   cache: ranges.Positive = 4096,
 ) -> compose.Objective:
-  """The base on rewards with DAPO's soft overlong punishment (3.4, eq. 13).
+  """The base on rewards with DAPO's soft overlong punishment.
 
-  From 0 at longest - cache tokens of the policy it falls linearly to -1 at
-  `longest`. Status: published, official code read.
+  arXiv:2503.14476, 3.4, eq. 13: from 0 at longest - cache tokens of the policy
+  it falls linearly to -1 at `longest`. Status: published, official code read.
   """
   shaped = functools.partial(shaping.overlong, longest=longest, buffer=cache)
   return rewarded(methods.objective(base), shaped)

@@ -53,7 +53,7 @@ def grpo_adaptive(
 def grpo_process(
   *, clip: ranges.NonNegative = 0.2, kl_coef: ranges.NonNegative = 0.04
 ) -> compose.Objective:
-  """GRPO with process supervision (same paper, section 4.1.3).
+  """GRPO with process supervision (arXiv:2402.03300, 4.1.3).
 
   The advantage of a token is the sum of the rewards of the turns that end at
   or after it, normalized over all turns of the group. It reads the rewards of
@@ -207,8 +207,8 @@ def live_dapo(
 ) -> compose.Objective:
   """DAPO whose dead groups leave the loss instead of the batch.
 
-  The in-graph form of its dynamic sampling: groups without a spread of rewards
-  leave numerator and denominator, and nothing is sampled anew. Status:
-  published idea, our form.
+  The in-graph form of its dynamic sampling (arXiv:2503.14476, 3.2): groups
+  without a spread of rewards leave numerator and denominator, and nothing is
+  sampled anew. Status: published idea, our form.
   """
   return filters.live_groups(dapo(low=low, high=high))

@@ -196,7 +196,7 @@ def drop_stale(
 ) -> compose.Objective:
   """Drops sequences whose sampler is further than kappa nats a token away.
 
-  What a survey says of TOPR (published: `soft.topr`). Status:
+  What a survey says of TOPR (arXiv:2503.14286; see `soft.topr`). Status:
   survey-described, our definition.
   """
   return _corrected(base, corrections.drop_stale, kappa=kappa)
@@ -213,7 +213,7 @@ def glm5_reasoning() -> compose.Objective:
 def glm5_agentic(
   *, low: ranges.Fraction = 0.2, high: ranges.Positive = 0.28
 ) -> compose.Objective:
-  """GLM-5's agentic stage (same paper, 4.1.2): group advantages and DIS.
+  """GLM-5's agentic stage (arXiv:2602.15763, 4.1.2): group advantages, DIS.
 
   Asynchronous: no log-probs of the policy when the batch began are kept.
   Status: published, official code (slime) read.

@@ -207,10 +207,10 @@ def starpo_s(
   value_coef: ranges.NonNegative = 0.5,
   entropy_coef: ranges.NonNegative = 0.001,
 ) -> compose.Objective:
-  """StarPO-S with PPO (same paper): clip-higher, critic, entropy bonus, no KL.
+  """StarPO-S with PPO: clip-higher, a critic, an entropy bonus, no KL.
 
-  It trains on the groups whose rewards vary most: `select.most_varied`. Status:
-  published, official code read.
+  RAGEN, arXiv:2504.20073. It trains on the groups whose rewards vary most:
+  `select.most_varied`. Status: published, official code read.
   """
   objective = starpo(value_coef=value_coef)
   return objective._replace(

@@ -62,14 +62,14 @@ def lpo(*, tau: ranges.Positive = 1.0) -> compose.Objective:
 
 
 def lpo_reverse(*, tau: ranges.Positive = 1.0) -> compose.Objective:
-  """LPO with the reverse KL (same paper). Status: published."""
+  """LPO with the reverse KL (arXiv:2605.06139). Status: published."""
   return lpo(tau=tau)._replace(surrogate=regressions.listwise_reverse)
 
 
 def lpo_center(*, tau: ranges.Positive = 1.0) -> compose.Objective:
   """LPO whose temperature is one number, as Dr. GRPO has no deviation.
 
-  Status: published.
+  arXiv:2605.06139. Status: published.
   """
   target = functools.partial(regressions.listwise_target, tau=tau)
   return lpo()._replace(
@@ -80,7 +80,7 @@ def lpo_center(*, tau: ranges.Positive = 1.0) -> compose.Objective:
 def lpo_mean() -> compose.Objective:
   """LPO whose temperature is the group's mean reward, as MaxRL.
 
-  Status: published.
+  arXiv:2605.06139. Status: published.
   """
   return lpo()._replace(
     advantage=(
@@ -116,7 +116,8 @@ def conspo_all(
 ) -> compose.Objective:
   """ConSPO with all correct sequences in the denominator.
 
-  Status: an unofficial description read, our definition.
+  Beside arXiv:2605.12969. Status: an unofficial description read, our
+  definition.
   """
   return conspo()._replace(
     surrogate=functools.partial(
@@ -139,7 +140,7 @@ def garl(*, q: ranges.Fraction = 0.75) -> compose.Objective:
 
 
 def paft(*, q: ranges.Fraction = 0.75) -> compose.Objective:
-  """PAFT on the Tsallis continuum (same paper).
+  """PAFT on the Tsallis continuum (arXiv:2604.25907).
 
   Imitation of the samples in proportion to how likely each makes the answer,
   attenuated where the answer is unlikely. The paper draws them by that
@@ -176,11 +177,11 @@ def pair_hard(
   alpha: ranges.NonNegative = 0.5,
   beta: ranges.NonNegative = 0.01,
 ) -> compose.Objective:
-  """Pair-GRPO, hard form (same paper): some mass moves from worst to best.
+  """Pair-GRPO, hard form: some mass moves from worst to best.
 
-  By ratios of sequences, so that lengths do not decide; by likelihoods it is
-  `regressions.pair_hard`. Status: published; the distribution over a group is
-  our reading.
+  arXiv:2605.06375. By ratios of sequences, so that lengths do not decide; by
+  likelihoods it is `regressions.pair_hard`. Status: published; the distribution
+  over a group is our reading.
   """
   return compose.Objective(
     advantage=(

@@ -76,7 +76,7 @@ def reinforce_pp(
 def reinforce_pp_baseline(
   *, clip: ranges.NonNegative = 0.2
 ) -> compose.Objective:
-  """REINFORCE++ with a group baseline (same paper).
+  """REINFORCE++ with a group baseline (arXiv:2501.03262).
 
   The group's mean is subtracted, then all tokens of the batch are whitened
   together: groups share one scale. Left out: the k2 term to a reference, which

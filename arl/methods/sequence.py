@@ -25,7 +25,7 @@ def gspo(
 def gspo_token(
   *, low: ranges.NonNegative = 3e-4, high: ranges.Positive = 4e-4
 ) -> compose.Objective:
-  """GSPO-token (same paper, section 4.3): GSPO's ratio, token gradients.
+  """GSPO-token (arXiv:2507.18071, 4.3): GSPO's ratio, token gradients.
 
   Equal to GSPO while advantages are constant in a sequence; made for advantages
   that are not. Status: published, official code read.
@@ -39,7 +39,8 @@ def gspo_reweighted(
   """What a survey calls GSPO: credit shared out by how far tokens moved.
 
   A token's share of the sequence's advantage grows with |log-ratio|; the ratio
-  stays a token's. The published GSPO changes the ratio, not the advantage.
+  stays a token's. The published GSPO (arXiv:2507.18071) changes the ratio, not
+  the advantage.
   Status: survey-described, our definition.
   """
   return grpo.dapo(low=low, high=high)._replace(

@@ -75,9 +75,9 @@ def dppo_kl(
   low: ranges.Positive = 0.2,
   high: ranges.Positive = 0.2,
 ) -> compose.Objective:
-  """Divergence PPO by the KL of the token against the rest (same paper).
+  """Divergence PPO by the KL of the token against the rest.
 
-  Status: published, official code and verl's read.
+  arXiv:2602.04879. Status: published, official code and verl's read.
   """
   return methods.objective(base)._replace(
     surrogate=functools.partial(weights.binary_kl_masked, low=low, high=high)
@@ -127,7 +127,7 @@ def nsr_bernoulli(
 ) -> compose.Objective:
   """NSR as a public patch of a trainer has it: a fixed chance in a margin.
 
-  Status: third-party code read; both numbers are ours.
+  Beside arXiv:2605.22703. Status: third-party code read; both numbers are ours.
   """
   return methods.objective(base)._replace(
     surrogate=functools.partial(

@@ -34,7 +34,8 @@ def adaptive_kl(
 ) -> compose.Term:
   """The KL to the reference, times the knob `kl_coef`.
 
-  The knob that holds the KL near a target is `knobs.adaptive_kl`.
+  The knob that holds the KL near a target is `knobs.adaptive_kl` (Ziegler et
+  al., arXiv:1909.08593, 2.2). Status: published, verl's code read.
   """
 
   def scale(divergence, kl_coef):
@@ -93,7 +94,10 @@ def imitation(
   coef: ranges.NonNegative = 1.0,
   aggregate: types.Kernel = aggregations.token_mean,
 ) -> compose.Term:
-  """coef * negative log-likelihood of the tokens on the mask: masked SFT."""
+  """coef * negative log-likelihood of the tokens on the mask: masked SFT.
+
+  Status: standard.
+  """
   return compose.Term(
     'imitation', (('loss', lambda logp: -logp),), aggregate, coef=coef
   )
