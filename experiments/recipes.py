@@ -5,12 +5,10 @@ decides: coefficients of the KL, lengths, GSPO's bounds (a mean log-ratio is
 larger in a short sequence), and baselines between rewards of 0 and 1.
 """
 
-from typing import Any
-
 _DAPO = {'name': 'grpo.dapo', 'low': 0.2, 'high': 0.28}
 _GRPO = {'name': 'grpo.grpo', 'clip': 0.2, 'kl_coef': 0.01}
 
-METHODS: dict[str, dict[str, Any]] = {
+METHODS: dict[str, dict] = {
   # arl.methods.agentic
   'turn_ppo': {
     'name': 'agentic.turn_ppo',

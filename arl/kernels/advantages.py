@@ -29,6 +29,14 @@ def _compare(rewards, mask, seq, group):
   return score, once, mask & varies
 
 
+def comparable(
+  rewards: jax.Array, mask: jax.Array, seq: levels.Level, group: levels.Level
+) -> jax.Array:
+  """True in a group whose rewards differ: the others have no comparison."""
+  _, _, varies = _compare(rewards, mask, seq, group)
+  return varies
+
+
 def whole_batch(mask: jax.Array) -> levels.Level:
   """The level with one segment, the batch."""
   return levels.Level(jnp.zeros((mask.shape[0], 1), jnp.int32), 1)

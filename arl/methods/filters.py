@@ -3,7 +3,7 @@
 import functools
 
 from arl import methods, ranges, types
-from arl.kernels import shaping
+from arl.kernels import advantages, shaping
 from arl.methods import compose
 
 
@@ -20,10 +20,10 @@ def finished(base: methods.Base = 'grpo.dapo') -> compose.Objective:
 def live_groups(base: methods.Base = 'grpo.dapo') -> compose.Objective:
   """The base without the loss of groups that hold no comparison.
 
-  A token is dead where its advantage is 0. Status: published idea (DAPO,
+  Those whose rewards are all equal. Status: published idea (DAPO,
   arXiv:2503.14476, 3.2), our form.
   """
-  return compose.only(methods.objective(base), lambda advantage: advantage != 0)
+  return compose.only(methods.objective(base), advantages.comparable)
 
 
 def overlong_shaped(

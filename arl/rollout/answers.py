@@ -61,6 +61,7 @@ def with_reference(
 
 
 with_reference.gives = frozenset({'answer'})  # type: ignore[attr-defined]
+with_reference.asks = frozenset({'answer'})  # type: ignore[attr-defined]
 with_reference.lacks = frozenset({'rollout_entropy'})  # type: ignore[attr-defined]
 
 

@@ -200,6 +200,8 @@ def check(config: ml_collections.ConfigDict) -> types.Method:
   names.resolve(config.prompts.select, 'arl.prompts')
   strategy = names.resolve(config.rollout.strategy, 'arl.rollout')
   env = named(config.env, 'arl.envs')
+  checks.check_strategy(strategy, env, config.rollout.strategy)
+  fills.check_used(made, config)
   fills.check(made, config.method.name, fills.filled(config, env, strategy))
   mesh = sharding.make_mesh(**config.mesh)
   sharding.check_rows(config.updates.microbatch, mesh)

@@ -1,8 +1,11 @@
 """Settings that cannot work, refused before anything is built."""
 
+from collections.abc import Callable
+
 import ml_collections
 
 from arl import types
+from arl.envs import base
 
 _COUNTS = (
   'steps',
@@ -21,6 +24,22 @@ _COUNTS = (
   'checkpoint.every',
   'checkpoint.keep',
 )
+
+
+def check_strategy(strategy: Callable, env: base.Env, name: str) -> None:
+  """Refuses a strategy that asks its environment for what it does not have.
+
+  Args:
+    strategy: what it asks for are fields of `Env`, by its attribute `asks`.
+    env: the environment.
+    name: of the strategy.
+  """
+  for field in sorted(getattr(strategy, 'asks', ())):
+    if getattr(env, field) is None:
+      raise ValueError(
+        f'{name} asks the environment for {field!r}, which it does not have;'
+        ' choose another config.rollout.strategy or config.env.'
+      )
 
 
 def check_whole(made: types.Method, config: ml_collections.ConfigDict) -> None:

@@ -48,6 +48,28 @@ def filled(
   return there - lacks
 
 
+def check_used(made: types.Method, config: ml_collections.ConfigDict) -> None:
+  """Refuses settings that fill what the method does not read.
+
+  Raises:
+    ValueError: naming the setting.
+  """
+  model = config.model
+  bins = {'value_logits', 'old_value_logits'}
+  settings = [
+    ('model.teacher', bool(model.teacher), {'teacher_logp'}),
+    ('model.value_bins', bool(model.value_bins), bins),
+    *((f'knobs.{name}', True, {name}) for name in config.knobs),
+  ]
+  for setting, given, columns in settings:
+    if given and not columns & made.needs:
+      raise ValueError(
+        f'config.{setting} is set, but {config.method.name} does not read'
+        f' {" or ".join(sorted(columns))}; leave it empty, or choose a method'
+        ' that does.'
+      )
+
+
 def check(made: types.Method, name: str, there: frozenset[str]) -> None:
   """Refuses a method that reads what this run does not fill.
 

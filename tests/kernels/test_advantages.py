@@ -256,3 +256,11 @@ def test_eps_is_added_to_the_deviation():
   got = kernel(rewards, jnp.ones((2, 1), bool), worked.sequences(2, 1), level)
   want = 1 / (np.sqrt(2.0) + 0.5)
   np.testing.assert_allclose(got[:, 0], [-want, want], rtol=1e-6)
+
+
+def test_groups_that_are_comparable():
+  seq, group = worked.sequences(), worked.level([0, 0, 1, 1], 3)
+  rewards = worked.at_end((1.0, 0.5, 0.3, 0.3))
+  got = advantages.comparable(rewards, worked.mask(), seq, group)
+  want = np.asarray(worked.mask()) & np.array([[1], [1], [0], [0]], bool)
+  np.testing.assert_array_equal(got, want)

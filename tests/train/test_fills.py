@@ -6,6 +6,7 @@ import pytest
 import tiny
 
 from arl import columns, types
+from arl.methods import compose, grpo
 from arl.rollout import answers, demonstrations, greedy, strategies
 from arl.train import fills
 
@@ -197,3 +198,19 @@ def test_noise_follows_the_seed_and_the_step_alone():
   np.testing.assert_array_equal(first, given('noise', 'progress')['noise'])
   for other in (given('noise', step=4), given('noise', seed=1)):
     assert not np.any(first == other['noise'])
+
+
+@pytest.mark.parametrize(
+  'blocks, setting',
+  [
+    ({'model': {'teacher': 'somewhere'}}, 'model.teacher'),
+    ({'model': {'value_bins': 11}}, 'model.value_bins'),
+    ({'knobs': {'kl_coef': {'name': 'knobs.adaptive_kl'}}}, 'knobs.kl_coef'),
+  ],
+)
+def test_a_setting_that_the_method_does_not_read(blocks, setting):
+  config = tiny.config('x', **blocks)
+  made = compose.method(grpo.dapo())
+  with pytest.raises(ValueError, match=f'config.{setting} is set, but'):
+    fills.check_used(made, config)
+  fills.check_used(made, tiny.config('x'))
