@@ -1,34 +1,48 @@
-"""Writes the table of methods into README.md: python -m launch.table.
+"""Writes the tables of methods: python -m launch.table.
 
-A row for each function of arl.methods that can be called without arguments,
-taken apart into its axes; with --check it only says whether the table is up to
-date, and exits with status 1 if not.
+A row for each function of arl.methods that can be called without arguments: in
+README.md what it is made of, where it comes from and what it is compared with,
+in docs/methods.md every axis with its numbers. With --check it only says
+whether both are up to date, and exits with status 1 if not.
 """
 
 import functools
 import importlib
 import inspect
+import itertools
 import pathlib
 import pkgutil
+import re
 from collections.abc import Callable, Iterator
 
 from absl import app, flags
 
 from arl import methods, types
 from arl.methods import binding, compose
+from experiments import recipes as configs
+from launch import evidence
 
 _CHECK = flags.DEFINE_bool('check', False, 'Write nothing; 1 if out of date.')
-_README = flags.DEFINE_string(
-  'readme', str(pathlib.Path(__file__).parents[1] / 'README.md'), 'The file.'
+_ROOT = flags.DEFINE_string(
+  'root', str(pathlib.Path(__file__).parents[1]), 'Of README.md and docs/.'
 )
 
 BEGIN, END = '<!-- methods:begin -->', '<!-- methods:end -->'
-HEADER = (
-  'method', 'advantage', 'ratio', 'surrogate', 'aggregation', 'further terms',
-  'needs',
+AXES = ('advantage', 'ratio', 'surrogate', 'aggregation', 'further terms')
+HEADER = ('method', *AXES, 'needs', 'compared with')
+SHORT_HEADER = (
+  'method', 'made of', 'source', 'status', 'compared with', 'config',
 )  # fmt: skip
+ABOUT = """# Methods, axis by axis
+
+Made by `python -m launch.table` from the code: every recipe of `arl.methods`
+with its default numbers, and every golden number that it is compared with. The
+[README](../README.md#a-method-is-a-composition) says what the words mean."""
 _NOTHING = '–'
 _LAMBDA = '`<lambda>`'
+_ARXIV = re.compile(r'arXiv:(\d{4}\.\d{5})')
+_CITATION = re.compile(r'\(([^()]*\b(?:19|20)\d\d)\)')
+_STATUS = re.compile(r'\bStatus: (.+?)\.?$')
 
 
 def recipes() -> Iterator[tuple[str, Callable]]:
@@ -78,8 +92,9 @@ def _value(value: object) -> str:
   return f'{value:g}' if isinstance(value, int | float) else repr(value)
 
 
-def _chain(steps: types.Steps) -> str:
-  return ' → '.join(describe(kernel) for _, kernel in steps)
+def _chain(steps: types.Steps, show: Callable[..., str] = describe) -> str:
+  shown = ((name, show(kernel)) for name, kernel in steps)
+  return ' → '.join(f'`{n}`' if x == _LAMBDA else x for n, x in shown)
 
 
 def _summand(term: compose.Term, aggregate: types.Kernel) -> str:
@@ -92,31 +107,33 @@ def _summand(term: compose.Term, aggregate: types.Kernel) -> str:
   return f'{name} ({inside})' if inside else name
 
 
-def row(name: str, made: methods.Made) -> tuple[str, ...]:
+def row(name: str, made: methods.Made, compared: str = '') -> tuple[str, ...]:
   """The cells of a method, in the order of HEADER.
 
   A method that was not composed shows nothing but what it needs.
   """
   if isinstance(made, types.Method):
-    return (name, *[_NOTHING] * 5, _columns(made.needs))
+    return (name, *[_NOTHING] * 5, _columns(made.needs), compared)
   needs = _columns(compose.method(made).needs)
+  return (name, *_axes(made), needs, compared)
+
+
+def _axes(
+  made: compose.Objective | compose.Term, show: Callable[..., str] = describe
+) -> list[str]:
+  """The cells of AXES."""
   if isinstance(made, compose.Term):
-    axes = [_NOTHING, _NOTHING, _NOTHING, describe(made.aggregate)]
-    terms = _summand(made, made.aggregate)
-  else:
-    axes = _axes(made)
-    terms = '; '.join(_summand(t, made.aggregate) for t in made.terms)
-  return (name, *axes, terms or _NOTHING, needs)
-
-
-def _axes(made: compose.Objective) -> list[str]:
+    term = _summand(made, made.aggregate)
+    return [_NOTHING, _NOTHING, _NOTHING, show(made.aggregate), term]
   factors = (*made.corrections, made.surrogate)
   has_ratio = any('log_ratio' in binding.read_by(k) for k in factors)
+  terms = '; '.join(_summand(t, made.aggregate) for t in made.terms)
   return [
-    _chain(compose.steps(made.advantage)),
-    describe(made.ratio) if has_ratio else _NOTHING,
-    ' × '.join(map(describe, factors)),
-    describe(made.aggregate),
+    _chain(compose.steps(made.advantage), show),
+    show(made.ratio) if has_ratio else _NOTHING,
+    ' × '.join(map(show, factors)),
+    show(made.aggregate),
+    terms or _NOTHING,
   ]
 
 
@@ -124,10 +141,84 @@ def _columns(needs: frozenset[str]) -> str:
   return ', '.join(f'`{name}`' for name in sorted(needs)) or _NOTHING
 
 
-def table() -> str:
-  """The whole table in Markdown."""
-  rows = [row(f'`{name}`', recipe()) for name, recipe in recipes()]
-  lines = [HEADER, ['---'] * len(HEADER), *rows]
+def made_of(recipe: Callable) -> str:
+  """The axes of a recipe in one cell; of one over a base, what it changes."""
+  names = functools.partial(_axes, show=lambda k: f'`{binding.kernel_name(k)}`')
+  axes = names(recipe())
+  base = inspect.signature(recipe).parameters.get('base')
+  if base is None:
+    return ' · '.join(cell for cell in axes if cell != _NOTHING)
+  pairs = zip(AXES, axes, names(methods.objective(base.default)))
+  changed = [f'{axis} {cell}' for axis, cell, old in pairs if cell != old]
+  return '; '.join(changed)
+
+
+def source(recipe: Callable) -> str:
+  """The publications that a docstring names; nothing if it names none."""
+  text = _text(recipe)
+  found = dict.fromkeys(_ARXIV.findall(text))
+  links = [f'[{one}](https://arxiv.org/abs/{one})' for one in found]
+  return ', '.join(links or _CITATION.findall(text)) or _NOTHING
+
+
+def status(recipe: Callable) -> str:
+  """What a docstring says of how well the form is known."""
+  found = _STATUS.search(_text(recipe))
+  return _ARXIV.sub(r'\1', found[1]) if found else ''
+
+
+def _text(recipe: Callable) -> str:
+  return ' '.join((inspect.getdoc(recipe) or '').split())
+
+
+def _config(name: str) -> str:
+  """The argument of experiments/quickstart.py that runs a recipe."""
+  run = [key for key, one in configs.METHODS.items() if one['name'] == name]
+  return ', '.join(f'`method={key}`' for key in run) or _NOTHING
+
+
+def short_row(name: str, recipe: Callable, compared: str) -> tuple[str, ...]:
+  """The cells of SHORT_HEADER."""
+  over = 'base' in inspect.signature(recipe).parameters
+  return (
+    f'`{name}` over a base' if over else f'`{name}`',
+    made_of(recipe),
+    source(recipe),
+    status(recipe),
+    compared,
+    _config(name),
+  )
+
+
+def tables() -> tuple[str, str]:
+  """The tables of README.md and of docs/methods.md, in Markdown."""
+  found = evidence.find([name for name, _ in recipes()])
+  short, long = [], []
+  modules = itertools.groupby(recipes(), lambda each: each[0].partition('.')[0])
+  for module, each in modules:
+    home = importlib.import_module(f'arl.methods.{module}')
+    about = (inspect.getdoc(home) or '').partition('\n')[0]
+    heading = f'### `{module}`\n\n{about}\n\n'
+    rows = list(each)
+    short.append(
+      heading
+      + _markdown(
+        SHORT_HEADER,
+        [short_row(n, r, evidence.short(found[n])) for n, r in rows],
+      )
+    )
+    long.append(
+      heading
+      + _markdown(
+        HEADER,
+        [row(f'`{n}`', r(), evidence.long(found[n])) for n, r in rows],
+      )
+    )
+  return '\n\n'.join(short), '\n\n'.join([ABOUT, *long]) + '\n'
+
+
+def _markdown(header: tuple[str, ...], rows: list) -> str:
+  lines = [header, ['---'] * len(header), *rows]
   return '\n'.join(f'| {" | ".join(cells)} |' for cells in lines)
 
 
@@ -147,22 +238,31 @@ def insert(text: str, made: str) -> str:
   return f'{before}{BEGIN}\n\n{made}\n\n{END}{after}'
 
 
+def written(root: pathlib.Path) -> dict[pathlib.Path, str]:
+  """What each file should hold."""
+  readme = root / 'README.md'
+  short, long = tables()
+  return {
+    readme: insert(readme.read_text(encoding='utf-8'), short),
+    root / 'docs' / 'methods.md': long,
+  }
+
+
 def main(argv: list[str]) -> int:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
-  path = pathlib.Path(_README.value)
-  old = path.read_text(encoding='utf-8')
-  new = insert(old, table())
-  if old == new:
-    return 0
-  if _CHECK.value:
-    print(
-      f'{path}: the table of methods is out of date: python -m launch.table'
-    )
-    return 1
-  path.write_text(new, encoding='utf-8')
-  print(f'wrote the table of methods into {path}')
-  return 0
+  stale = 0
+  for path, text in written(pathlib.Path(_ROOT.value)).items():
+    if path.exists() and path.read_text(encoding='utf-8') == text:
+      continue
+    stale = 1
+    if _CHECK.value:
+      print(f'{path}: the methods are out of date: python -m launch.table')
+      continue
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding='utf-8')
+    print(f'wrote the methods into {path}')
+  return stale if _CHECK.value else 0
 
 
 if __name__ == '__main__':

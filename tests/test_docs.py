@@ -12,7 +12,8 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 DOCUMENTS = ('README.md', 'BUILD.md')
 TREES = (
-  'arl', 'benchmarks', 'ci', 'experiments', 'launch', 'notebooks', 'tests'
+  'arl', 'benchmarks', 'ci', 'docs', 'experiments', 'launch', 'notebooks',
+  'tests',
 )  # fmt: skip
 TEXTS = {'.py', '.sh', '.md', '.cfg', '.toml', '.cff', '.ipynb', '.html'}
 

@@ -15,6 +15,7 @@ from arl.kernels import (
   divergences,
 )
 from arl.methods import compose, grpo, ppo, reinforce, sequence, terms
+from launch import table
 
 pytestmark = pytest.mark.usefixtures('x64')
 
@@ -210,3 +211,22 @@ def test_the_entropy_bonus_is_the_entropy_of_the_states_seen():
 def test_imitation_pulls_to_the_data():
   # The data being the policy's own, there is nothing to learn.
   _close(mdp.expected_of(terms.imitation(), 1), np.zeros((4, 3)))
+
+
+# What is shown above of each recipe; `launch.table` tells it.
+EXACT: dict[str, str] = {
+  'reinforce.reinforce': 'the policy gradient',
+  'reinforce.rloo': 'the policy gradient',
+  'grpo.dr_grpo': 'the policy gradient times a constant',
+  'grpo.grpo': 'on policy with a plain baseline; what its own does',
+  'grpo.cispo': 'on policy with a plain baseline',
+  'sequence.gspo': 'on policy with a plain baseline',
+  'ppo.ppo': 'by GAE before whitening; what whitening does; the critic at rest',
+  'ppo.penalized': 'that of the return less the KL of rollouts',
+  'terms.imitation': 'at rest on data of its own',
+}
+
+
+def test_what_is_exact_is_a_recipe():
+  names = {name for name, _ in table.recipes()}
+  assert names >= EXACT.keys()

@@ -72,8 +72,9 @@ def _overlong(length: int) -> w.Row:
 
 
 SHAPED: w.Table = {
-  f'dapo.overlong_{length}': _overlong(length)
-  for length in (16384, 18432, 21000)
+  'dapo.overlong_16384': _overlong(16384),
+  'dapo.overlong_18432': _overlong(18432),
+  'dapo.overlong_21000': _overlong(21000),
 }
 
 SEQUENCES: w.Table = {

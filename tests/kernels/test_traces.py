@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 import worked
 
-from arl import levels
+from arl import levels, methods
 from arl.kernels import returns, traces
+from arl.methods import binding, compose
 
 GOLDEN = pathlib.Path(__file__).parents[1] / 'golden' / 'returns_rlax_0_1_9.npz'
 ROW = {'mask': jnp.ones((1, 3), bool), 'seq': worked.sequences(1)}
@@ -132,6 +133,25 @@ def test_equal_those_of_rlax(arrange, x64):
     for name, got in _all(columns, seq, gamma, lam).items():
       want = columns[f'out/{name}']
       np.testing.assert_allclose(got, want, atol=1e-12, err_msg=name)
+
+
+# The results of rlax -> the recipes whose credit these kernels are.
+CREDIT: dict[str, tuple[str, ...]] = {
+  'gae': (
+    'ppo.ppo', 'ppo.vc_ppo', 'ppo.categorical', 'ppo.reft', 'ppo.starpo',
+    'ppo.starpo_s', 'ppo.psgpo',
+  ),
+  'vtrace': ('ppo.vtrace',),
+  'vtrace_advantage': ('ppo.vtrace',),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize('name', CREDIT)
+def test_recipes_credit_by_what_equals_rlax(name):
+  kernel = returns.gae if name == 'gae' else getattr(traces, name)
+  for recipe in CREDIT[name]:
+    chain = compose.steps(methods.make(recipe).advantage)
+    assert kernel in [binding.function_of(k) for _, k in chain], recipe
 
 
 # What they reduce to.

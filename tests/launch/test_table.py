@@ -2,22 +2,93 @@ import functools
 import pathlib
 
 import pytest
+from absl import flags
+from absl.testing import flagsaver
 
 from arl import methods
 from arl.kernels import divergences, surrogates
 from arl.methods import binding, compose, grpo, terms
+from experiments import recipes as configs
 from launch import table
 
-README = pathlib.Path(__file__).parents[2] / 'README.md'
+ROOT = pathlib.Path(__file__).parents[2]
+RECIPES = dict(table.recipes())
 
 
-def test_the_readme_is_up_to_date():
-  text = README.read_text(encoding='utf-8')
-  assert table.insert(text, table.table()) == text
+def test_the_tables_are_up_to_date():
+  for path, text in table.written(ROOT).items():
+    assert path.read_text(encoding='utf-8') == text, path
+
+
+def test_check_names_what_is_stale_and_writes_nothing(tmp_path, capsys):
+  readme, long = tmp_path / 'README.md', tmp_path / 'docs' / 'methods.md'
+  readme.write_text(f'{table.BEGIN}{table.END}')
+  flags.FLAGS(['table'])
+  with flagsaver.as_parsed(root=str(tmp_path), check='true'):
+    assert table.main(['table']) == 1
+    out = capsys.readouterr().out
+    assert str(readme) in out and str(long) in out
+    assert not long.exists()
+  with flagsaver.as_parsed(root=str(tmp_path)):
+    assert table.main(['table']) == 0
+  with flagsaver.as_parsed(root=str(tmp_path), check='true'):
+    assert table.main(['table']) == 0
+    long.write_text('old')
+    assert table.main(['table']) == 1
+
+
+@pytest.mark.parametrize('name', RECIPES)
+def test_a_recipe_says_where_it_comes_from(name):
+  status = table.status(RECIPES[name])
+  assert status
+  unpublished = ('survey-described', 'standard', ' read')
+  if not any(word in status for word in unpublished):
+    assert table.source(RECIPES[name]) != '–'
+
+
+def test_every_config_runs_a_recipe_of_the_table():
+  named = {block['name'] for block in configs.METHODS.values()}
+  assert named <= RECIPES.keys()
+
+
+def _told():
+  """A docstring with all that the table reads.
+
+  By arXiv:2402.03300 and again arXiv:2402.03300; arXiv:2501.12948. Status:
+  published (arXiv:2402.03300), code
+  read.
+  """
+
+
+def _cited():
+  """One (Williams, Machine Learning 8, 1992), with notes (not a year)."""
+
+
+def test_source_and_status_are_read_off_the_docstring():
+  assert table.source(_told) == (
+    '[2402.03300](https://arxiv.org/abs/2402.03300),'
+    ' [2501.12948](https://arxiv.org/abs/2501.12948)'
+  )
+  assert table.status(_told) == 'published (2402.03300), code read'
+  assert table.source(_cited) == 'Williams, Machine Learning 8, 1992'
+  assert table.status(_cited) == ''
+  assert table.source(lambda: None) == '–'
+
+
+def test_a_short_row_is_what_it_is_made_of_or_what_it_changes():
+  cells = table.short_row('grpo.grpo', RECIPES['grpo.grpo'], 'x')
+  assert cells[:2] == (
+    '`grpo.grpo`',
+    '`group_normalize` · `token` · `clip` · `sequence_mean` · 0.04 kl (`k3`)',
+  )
+  assert cells[4:] == ('x', '`method=grpo`')
+  cells = table.short_row('offpolicy.tis', RECIPES['offpolicy.tis'], 'x')
+  assert cells[0] == '`offpolicy.tis` over a base'
+  assert cells[1] == 'surrogate `truncated` × `clip`'
 
 
 def test_a_row_shows_every_axis():
-  cells = table.row('mine', grpo.grpo(clip=0.1, kl_coef=0.5))
+  cells = table.row('mine', grpo.grpo(clip=0.1, kl_coef=0.5), 'all')
   assert cells == (
     'mine',
     '`group_normalize`',
@@ -26,6 +97,7 @@ def test_a_row_shows_every_axis():
     '`sequence_mean`',
     '0.5 kl (`k3`)',
     '`old_logp`, `ref_logp`',
+    'all',
   )
 
 
@@ -48,7 +120,7 @@ def test_corrections_multiply_the_surrogate():
 def test_an_axis_that_nothing_reads_is_empty():
   assert table.row('x', methods.make('reinforce.rloo'))[2] == '–'
   assert table.row('x', terms.imitation())[1:] == (
-    '–', '–', '–', '`token_mean`', 'imitation', '–'
+    '–', '–', '–', '`token_mean`', 'imitation', '–', ''
   )  # fmt: skip
 
 
@@ -59,7 +131,7 @@ def test_a_term_with_its_own_aggregation_says_so():
 
 def test_a_method_that_was_not_composed_shows_its_needs():
   made = compose.method(grpo.dapo())
-  assert table.row('x', made) == ('x', '–', '–', '–', '–', '–', '`old_logp`')
+  assert table.row('x', made) == ('x', *['–'] * 5, '`old_logp`', '')
 
 
 @pytest.mark.parametrize(
@@ -80,11 +152,16 @@ def test_kernels_by_name(kernel, shown):
   assert table.describe(kernel) == shown
 
 
+def test_a_step_without_a_name_is_shown_by_what_it_gives():
+  part = grpo.dapo()._replace(advantage=(('advantage', lambda rewards: 0),))
+  assert table.row('x', part)[1] == '`advantage`'
+
+
 def test_every_recipe_is_found_once():
   names = [name for name, _ in table.recipes()]
   assert len(names) == len(set(names))
   assert {'grpo.grpo', 'ppo.ppo', 'terms.imitation'} <= set(names)
-  assert not {'ppo.penalized', 'terms.kl', 'compose.method'} & set(names)
+  assert not {'filters.rewarded', 'terms.kl', 'compose.method'} & set(names)
 
 
 def test_only_what_lies_between_the_markers_is_replaced():
