@@ -28,6 +28,7 @@ DIVERSE = (
   'pass_at_k_scaled', 'nsr',
 )  # fmt: skip
 SAMPLES, PROBLEMS = 8, 64
+QUICK = ('dapo', 'ucpo', 'kimi_omd')
 HEADER = (
   'method', 'function', 'updates', 'warm start', 'success', 'gain', 'pass@8',
   'unused groups', 'seconds',
@@ -168,7 +169,7 @@ def main(argv: list[str]) -> None:
   table = {
     method: [trained(root, method, seed, quick) for seed in seeds]
     for method in recipes.METHODS
-    if not quick or method in DIVERSE
+    if not quick or method in QUICK
   }
   runs.make([run for row in table.values() for run in row])
   body = [measure(method, row, quick) for method, row in table.items()]

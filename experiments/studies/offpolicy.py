@@ -2,10 +2,9 @@
 
   python -m experiments.studies.offpolicy [--quick] [--workdir=DIR]
 
-As experiments.studies.methods, with rollouts 4 and 16 updates old, with noise
-on the sampler's log-probs, and with a sampler that computes in bfloat16. Prints
-a JSON object a line and rewrites experiments/results/offpolicy.md and
-offpolicy.png.
+As experiments.studies.methods, with rollouts 4 and 16 updates old, and with
+noise on the sampler's log-probs. Prints a JSON object a line and rewrites
+experiments/results/offpolicy.md and offpolicy.png.
 """
 
 from collections.abc import Sequence
@@ -22,16 +21,15 @@ CONDITIONS = {
   'noisy log-probs': (
     '--config.rollout.strategy=experiments.studies.sabotage.misreported',
   ),
-  'bfloat16 sampler': ('--config.engine.dtype=bfloat16',),
 }
-UNCORRECTED = ('dapo', 'grpo', 'gspo')
+UNCORRECTED = ('dapo', 'gspo')
 CORRECTED = tuple(
   name
   for name, block in recipes.METHODS.items()
   if block['name'].startswith('offpolicy.')
   or name in ('topr', 'dppo', 'dppo_kl', 'nsr', 'vtrace', 'cispo')
 )
-QUICK = ('dapo', 'tis', 'icepop')
+QUICK = ('dapo', 'icepop')
 
 
 def _folder(method: str, condition: str) -> str:

@@ -40,8 +40,7 @@ _SECTIONS = (
     'Held-out success, sampled, after 20 batches (40 updates) of 128 episodes:'
     ' interquartile mean over seeds 0, 1, 2 and its 95 % interval. Rollouts 4'
     ' and 16 updates old come from parameters of two and eight batches before;'
-    ' noisy log-probs are off by 0.3 nats a token; the bfloat16 sampler reports'
-    ' what it computed.',
+    ' noisy log-probs are off by 0.3 nats a token.',
   ),
   (
     'smollm2',
