@@ -129,3 +129,42 @@ def test_bootstrap_refuses():
     intervals.bootstrap_mean([], 0)
   with pytest.raises(ValueError, match='draws=0'):
     intervals.bootstrap_mean([1.0], 0, draws=0)
+
+
+@pytest.mark.parametrize(
+  'values, want',
+  [
+    ([0.4], 0.4),
+    ([0.2, 0.8], 0.5),
+    ([0.0, 0.6, 0.9], (0.6 / 3 + (0.0 + 0.9) / 12) / 0.5),
+    ([9, 1, 3, 2], 2.5),  # the middle two
+    ([0, 0, 1, 2, 3, 4, 100, 100], 2.5),
+  ],
+)
+def test_interquartile_means_by_hand(values, want):
+  assert intervals.interquartile_mean(values) == pytest.approx(want)
+
+
+def test_one_run_that_failed_moves_it_little():
+  good = [0.9, 0.91, 0.92, 0.93]
+  both = [intervals.interquartile_mean([first, *good]) for first in (0, 0.89)]
+  assert both[0] == pytest.approx(both[1], abs=0.1)
+  assert np.mean([0, *good]) < 0.75
+
+
+def test_the_interval_of_rates_covers_them():
+  low, high = intervals.bootstrap_rates([(256, 230), (256, 240), (256, 235)], 0)
+  assert 0.86 < low < 0.918 < high < 0.96
+  same = intervals.bootstrap_rates([(256, 230), (256, 240), (256, 235)], 0)
+  assert same == (low, high)
+  assert intervals.bootstrap_rates([(10, 10)] * 3, 0) == (1, 1)
+  narrow = intervals.bootstrap_rates([(10_000, 9_000)] * 3, 0)
+  assert narrow[1] - narrow[0] < 0.02
+
+
+def test_the_interval_of_a_gain():
+  before, after = [(256, 100), (256, 90)], [(256, 230), (256, 200)]
+  low, high = intervals.bootstrap_gain(before, after, 0)
+  assert 0.3 < low < (430 - 190) / 512 < high < 0.6
+  with pytest.raises(ValueError, match='2 runs before and 1 after'):
+    intervals.bootstrap_gain(before, after[:1], 0)
