@@ -10,13 +10,13 @@ from typing import Any
 
 _SHOWN = 20  # lines of a log in an error
 ROOT = pathlib.Path(__file__).parents[1]
-# One thread. And a process that computes keeps the memory that it freed, where
-# glibc would give large blocks back to the kernel and fault them in at each
-# call: a cost of the first steps of a training run only.
+# One thread. And memory that was freed is kept, where glibc would give blocks
+# over 32 MiB back to the kernel and have them faulted in anew at each call.
 _ENVIRONMENT = {
   'CUDA_VISIBLE_DEVICES': '',
   'HF_HUB_OFFLINE': '1',
   'JAX_PLATFORMS': 'cpu',
+  'MALLOC_ARENA_MAX': '1',  # arenas of threads hold at most 64 MiB
   'MALLOC_MMAP_THRESHOLD_': str(2**32),
   'MALLOC_TRIM_THRESHOLD_': str(2**32),
   'MKL_NUM_THREADS': '1',
