@@ -26,7 +26,8 @@ class Level:
     ids: int32, the segment of each token, in [0, num). [B, T], where a token
       off the mask may carry any id: pooling never looks at it; or [B, 1] where
       every row lies in one segment, as sequences do when they are padded and
-      not packed: then pooling is a sum along the row.
+      not packed. Then pooling is a sum along the row, and a pooled column is
+      [B, 1].
     num: how many ids there may be; static, so that shapes are.
   """
 
@@ -34,17 +35,38 @@ class Level:
   num: int
 
 
-def _pool(x, level, where, fill, along_row, over_segments):
-  """Pools where true: along each row first, if it lies in one segment."""
-  kept = jnp.where(where, x, jnp.asarray(fill, x.dtype))
-  if level.ids.shape[1] == 1:
-    kept = along_row(kept, axis=1)
-  return over_segments(kept.reshape(-1), level.ids.reshape(-1), level.num)
+def _by_row(level: Level) -> bool:
+  return level.ids.shape[1] == 1
+
+
+def _repeated(x: jax.Array, where: jax.Array) -> bool:
+  """Whether `x` [B, 1] stands for every token of its row."""
+  return x.shape[1] == 1 != where.shape[1]
 
 
 def segment_sum(x: jax.Array, level: Level, where: jax.Array) -> jax.Array:
-  """Sums of `x` [B, T] over each segment, counting where true: [N]."""
-  return _pool(x, level, where, 0, jnp.sum, jax.ops.segment_sum)
+  """Sums of `x` [B, T] over each segment, counting where true: [N].
+
+  `x` may be [B, 1], the same for every token of a row.
+  """
+  if not _by_row(level):
+    kept = jnp.where(where, x, 0)
+  elif _repeated(x, where):
+    n = jnp.sum(where, axis=1, keepdims=True, dtype=x.dtype)
+    kept = jnp.where(n > 0, x, 0) * n
+  else:
+    kept = jnp.sum(jnp.where(where, x, 0), axis=1)
+  return jax.ops.segment_sum(kept.reshape(-1), level.ids.reshape(-1), level.num)
+
+
+def _segment_extreme(x, level, where, fill, along_row, over_segments):
+  """The extreme of `x` over each segment where true, else `fill`: [N]."""
+  if _by_row(level) and _repeated(x, where):
+    kept = jnp.where(jnp.any(where, axis=1, keepdims=True), x, fill)
+  else:
+    kept = jnp.where(where, x, jnp.asarray(fill, x.dtype))
+    kept = along_row(kept, axis=1) if _by_row(level) else kept
+  return over_segments(kept.reshape(-1), level.ids.reshape(-1), level.num)
 
 
 def spread(v: jax.Array, level: Level) -> jax.Array:
@@ -52,13 +74,13 @@ def spread(v: jax.Array, level: Level) -> jax.Array:
   return v[level.ids]
 
 
-def _spread_to(v, level, where):
-  return jnp.broadcast_to(spread(v, level), where.shape)
-
-
 def total(x: jax.Array, level: Level, where: jax.Array) -> jax.Array:
-  """The segment's sum of `x`, on every token of the segment."""
-  return _spread_to(segment_sum(x, level, where), level, where)
+  """The segment's sum of `x`, on every token of the segment.
+
+  As all that follow it is of the shape of the ids: where each row is one
+  segment that is [B, 1], which stands for the tokens of the row.
+  """
+  return spread(segment_sum(x, level, where), level)
 
 
 def count(level: Level, where: jax.Array, dtype=float) -> jax.Array:
@@ -86,14 +108,18 @@ def std(
 
 def highest(x: jax.Array, level: Level, where: jax.Array) -> jax.Array:
   """The segment's largest `x`; -inf where a segment has no true token."""
-  top = _pool(x, level, where, -jnp.inf, jnp.max, jax.ops.segment_max)
-  return _spread_to(top, level, where)
+  made = _segment_extreme(
+    x, level, where, -jnp.inf, jnp.max, jax.ops.segment_max
+  )
+  return spread(made, level)
 
 
 def lowest(x: jax.Array, level: Level, where: jax.Array) -> jax.Array:
   """The segment's smallest `x`; inf where a segment has no true token."""
-  bottom = _pool(x, level, where, jnp.inf, jnp.min, jax.ops.segment_min)
-  return _spread_to(bottom, level, where)
+  made = _segment_extreme(
+    x, level, where, jnp.inf, jnp.min, jax.ops.segment_min
+  )
+  return spread(made, level)
 
 
 def log_softmax(x: jax.Array, level: Level, where: jax.Array) -> jax.Array:
@@ -109,6 +135,12 @@ def log_softmax(x: jax.Array, level: Level, where: jax.Array) -> jax.Array:
   return shifted - jnp.log(jnp.where(mass > 0, mass, 1))
 
 
+def number(level: Level, where: jax.Array, dtype=float) -> jax.Array:
+  """How many segments have a true token: scalar."""
+  sizes = segment_sum(jnp.ones(where.shape, dtype), level, where)
+  return jnp.sum(sizes > 0, dtype=dtype)
+
+
 def first(level: Level, where: jax.Array) -> jax.Array:
   """Marks one token a segment, its first true one: bool [B, T]."""
   return jnp.flip(last(_flipped(level), jnp.flip(where)))
@@ -121,8 +153,21 @@ def last(level: Level, where: jax.Array) -> jax.Array:
   that spans rows is ordered by row, then by token.
   """
   index = jnp.arange(where.size, dtype=jnp.int32).reshape(where.shape)
-  latest = _pool(index, level, where, -1, jnp.max, jax.ops.segment_max)
+  latest = _segment_extreme(
+    index, level, where, -1, jnp.max, jax.ops.segment_max
+  )
   return where & (spread(latest, level) == index)
+
+
+def once(level: Level, where: jax.Array, within: Level) -> jax.Array:
+  """`last`, for statistics over the segments that lie within another level.
+
+  Where both levels have an id a row, the mark is one of rows, [B, 1]: pooling
+  what is [B, 1] as well then never looks at tokens.
+  """
+  if _by_row(level) and _by_row(within):
+    return last(level, jnp.any(where, axis=1, keepdims=True))
+  return last(level, where)
 
 
 def _flipped(level: Level) -> Level:

@@ -143,10 +143,49 @@ def test_an_id_a_row_pools_as_that_id_on_each_token(name, seed):
   got = np.asarray(ROW_WISE[name](x, by_row, where))
   spread = np.ascontiguousarray(np.broadcast_to(by_row, SHAPE))
   want = np.asarray(ROW_WISE[name](x, spread, where))
-  assert got.dtype == want.dtype and got.shape == want.shape
-  if got.shape == SHAPE:
-    got, want = got[where], want[where]
+  assert got.dtype == want.dtype
+  if want.shape == SHAPE:
+    assert got.shape in (SHAPE, (SHAPE[0], 1))
+    got, want = np.broadcast_to(got, SHAPE)[where], want[where]
   np.testing.assert_allclose(got, want, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+  'name', ['total', 'mean', 'sample std', 'highest', 'lowest']
+)
+@hypothesis.settings(max_examples=15, deadline=None)
+@hypothesis.given(seed=st.integers(0, 2**32 - 1))
+def test_a_number_a_row_counts_as_often_as_the_row_has_tokens(name, seed):
+  x, ids, where = _random(seed)
+  alive = np.where(np.any(where, axis=1, keepdims=True), x[:, :1], np.nan)
+  got = np.asarray(ROW_WISE[name](alive, ids[:, :1], where))
+  want = np.asarray(
+    ROW_WISE[name](np.broadcast_to(x[:, :1], SHAPE), ids[:, :1], where)
+  )
+  assert got.shape == want.shape == (SHAPE[0], 1)
+  np.testing.assert_allclose(got, want, atol=1e-6)
+
+
+@hypothesis.settings(max_examples=15, deadline=None)
+@hypothesis.given(seed=st.integers(0, 2**32 - 1))
+def test_how_many_segments_have_a_token(seed):
+  _, ids, where = _random(seed)
+  want = len({ids[token] for token in np.ndindex(SHAPE) if where[token]})
+  assert levels.number(levels.Level(ids, NUM), where) == want
+
+
+@hypothesis.settings(max_examples=15, deadline=None)
+@hypothesis.given(seed=st.integers(0, 2**32 - 1))
+def test_one_mark_a_segment_of_rows_or_of_tokens(seed):
+  _, ids, where = _random(seed)
+  rows = levels.Level(ids[:, :1], NUM)
+  every = levels.Level(np.broadcast_to(ids[:, :1], SHAPE), NUM)
+  made = levels.once(rows, where, rows)
+  assert made.shape == (SHAPE[0], 1)
+  tokens = levels.once(rows, where, every)
+  assert tokens.shape == SHAPE
+  np.testing.assert_array_equal(made, np.any(tokens, axis=1, keepdims=True))
+  np.testing.assert_array_equal(tokens, levels.last(every, where))
 
 
 @pytest.mark.parametrize('name', ['total', 'mean', 'sample std', 'log_softmax'])

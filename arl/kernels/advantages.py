@@ -18,10 +18,13 @@ from arl.kernels import returns
 
 
 def _compare(rewards, mask, seq, group):
-  """R of each token's sequence, one mark a sequence, and where R varies."""
+  """R of each token's sequence, one mark a sequence, and where R varies.
+
+  R and the mark are [B, 1] where sequences and groups have an id a row.
+  """
   rewards = jax.lax.stop_gradient(rewards)
   score = levels.total(rewards, seq, mask)
-  once = levels.last(seq, mask)
+  once = levels.once(seq, mask, group)
   top = levels.highest(score, group, once)
   bottom = levels.lowest(score, group, once)
   size = levels.highest(levels.total(jnp.abs(rewards), seq, mask), group, once)

@@ -16,7 +16,7 @@ def _share(mask, count):
 
 
 def _sequences(mask, seq):
-  return jnp.sum(levels.last(seq, mask), dtype=float)
+  return levels.number(seq, mask)
 
 
 def token_mean(mask: jax.Array) -> jax.Array:
@@ -58,7 +58,7 @@ def group_mean(
   """
   once = levels.last(seq, mask)
   sequences = levels.count(group, once)
-  groups = jnp.sum(levels.last(group, mask), dtype=float)
+  groups = levels.number(group, mask)
   return _share(mask, levels.count(seq, mask) * sequences * groups)
 
 

@@ -34,6 +34,7 @@ def scan_back(
   Returns:
     The first entry of the carry after each token, 0 off the mask; no gradient.
   """
+  columns = tuple(jnp.broadcast_to(x, mask.shape) for x in columns)
   columns = jax.lax.stop_gradient(columns)
   seq_ids = jnp.broadcast_to(seq.ids, mask.shape)
   zero = jnp.zeros(mask.shape[0], columns[0].dtype)

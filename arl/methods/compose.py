@@ -229,7 +229,7 @@ def run(chain: types.Steps, columns: dict) -> dict:
     value = kernel(
       **{column: made[column] for column in binding.read_by(kernel)}
     )
-    if jnp.shape(value) != mask.shape:
+    if jnp.shape(value) not in (mask.shape, (len(mask), 1)):
       raise ValueError(
         f'kernel {binding.kernel_name(kernel)!r} gave {jnp.shape(value)} for'
         f' {name!r}, wanted {mask.shape}.'

@@ -132,5 +132,8 @@ def test_turns(kernel, want, share):
 )
 def test_one_segment_a_row_or_an_id_a_token(kernel):
   rows = levels.Level(SEQ.ids[:, :1], SEQ.num)
-  got, want = (kernel(LOGP, OLD, MASK, level) for level in (rows, SEQ))
+  got, want = (
+    jnp.broadcast_to(kernel(LOGP, OLD, MASK, level), MASK.shape)
+    for level in (rows, SEQ)
+  )
   np.testing.assert_allclose(got[MASK], want[MASK], rtol=1e-6)
