@@ -55,7 +55,7 @@ def back(
     step: of two tuples of [B]: the carry and, at one token, the columns.
     mask: bool [B, T], the tokens that take a step; others leave the carry.
     seq: the carry starts at 0 at the end of each of its segments.
-    *columns: [B, T].
+    *columns: [B, T], or [B, 1] for one value a row.
     carried: how many entries the carry has.
 
   Returns:
@@ -64,6 +64,7 @@ def back(
   rows, width = mask.shape
   size, packed = stretch(width), seq.ids.shape[1] == width
   advance = _advance(step, packed)
+  columns = tuple(jnp.broadcast_to(x, mask.shape) for x in columns)
   zero = jnp.zeros(rows, columns[0].dtype)
   nowhere = jnp.full(rows, -1, seq.ids.dtype)
 

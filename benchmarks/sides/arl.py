@@ -90,8 +90,12 @@ def _sequence_ratio(arrays):
 
   @jax.jit
   def both(logp, old_logp, mask, seq, cotangent):
-    ratio = lambda logp: ratios.sequence(logp, old_logp, mask, seq)
-    value, back = jax.vjp(ratio, logp)
+    value, back = jax.vjp(
+      lambda logp: jnp.broadcast_to(
+        ratios.sequence(logp, old_logp, mask, seq), mask.shape
+      ),
+      logp,
+    )
     return value, back(cotangent)[0]
 
   logp, cotangent = jnp.asarray(arrays['logp']), jnp.asarray(arrays['value'])

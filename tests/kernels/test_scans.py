@@ -69,6 +69,13 @@ def test_a_segment_a_row(width):
   np.testing.assert_allclose(run(mask, ids, reward, value), want, atol=1e-5)
 
 
+def test_a_column_of_one_value_a_row():
+  mask, ids, reward, _ = arrays(20)
+  value = np.float32([[1], [2], [3]])
+  want = run(mask, ids, reward, np.repeat(value, 20, axis=1))
+  np.testing.assert_array_equal(run(mask, ids, reward, value), want)
+
+
 def test_nothing_off_the_mask_is_looked_at():
   mask, ids, reward, value = arrays(512)
   clean = run(mask, ids, reward, value)
