@@ -105,7 +105,7 @@ def geometric(
   because one token moves the mean little. To be averaged by sequences.
   """
   log_ratio, advantage = (jnp.where(mask, x, 0) for x in (log_ratio, advantage))
-  sign = jnp.sign(advantage)
+  sign = jnp.where(advantage < 0, -1.0, 1.0)
   bounded = jnp.clip(log_ratio, -low, high)
   pessimistic = sign * _smaller(sign * log_ratio, sign * bounded)
   return ratio(levels.mean(pessimistic, seq, mask)) * advantage
