@@ -6,6 +6,7 @@ there while the policy moves: that is what the gradient claims to be of.
 
 from unittest import mock
 
+import batches
 import family
 import jax
 import jax.numpy as jnp
@@ -13,7 +14,6 @@ import numpy as np
 import pytest
 
 STEP = 1e-6
-NAMES = (*family.RECIPES, 'dual_clip/token', 'clipped_weight/sequence_token')
 
 
 def _recorded(method, *arguments):
@@ -45,31 +45,30 @@ def _along(method, columns, direction):
   same, stopped = _recorded(method, columns, credits, weights)
 
   def moved(step):
-    policy = {n: columns[n] + step * direction[n] for n in family.POLICY}
-    arguments = {**columns, **policy}, credits, weights
-    return _replayed(method, stopped, *arguments)
+    policy = {n: columns[n] + step * d for n, d in direction.items()}
+    return _replayed(method, stopped, {**columns, **policy}, credits, weights)
 
-  slope = sum(jnp.vdot(gradient[n], direction[n]) for n in family.POLICY)
-  difference = (moved(STEP) - moved(-STEP)) / (2 * STEP)
-  return loss, same, moved(0.0), slope, difference
-
-
-@jax.jit
-def _slopes(columns, direction):
-  return {n: _along(family.METHODS[n], columns, direction) for n in NAMES}
+  steps = jnp.asarray([-STEP, 0.0, STEP])
+  below, held, above = jax.vmap(moved)(steps)
+  slope = sum(jnp.vdot(gradient[n], direction[n]) for n in batches.POLICY)
+  return loss, same, held, slope, (above - below) / (2 * STEP)
 
 
-@pytest.mark.parametrize('seed', range(3))
-def test_gradients_are_slopes(seed, x64):
-  columns = family.batch(family.sequences(seed), dtype=np.float64)
-  keys = jax.random.split(jax.random.key(seed), len(family.POLICY))
-  shape = (family.ROWS, family.WIDTH)
-  direction = {
-    name: jax.random.normal(key, shape)
-    for name, key in zip(family.POLICY, keys)
-  }
-  slopes = jax.device_get(_slopes(columns, direction))
+@pytest.mark.parametrize('names', family.modules(), ids=lambda names: names[0])
+def test_gradients_are_slopes(names, x64):
+  made = batches.some()
+  columns = batches.join([batches.batch(m, dtype=np.float64) for m in made])
+  rng = np.random.default_rng(0)
+  direction = {n: rng.normal(size=columns[n].shape) for n in batches.POLICY}
+
+  @jax.jit
+  @jax.vmap
+  def run(columns, direction):
+    return {n: _along(family.METHODS[n], columns, direction) for n in names}
+
+  slopes = jax.device_get(run(columns, direction))
   for name, (loss, same, held, slope, difference) in slopes.items():
-    np.testing.assert_allclose([same, held], loss, rtol=1e-12, err_msg=name)
+    for value in (same, held):
+      np.testing.assert_allclose(value, loss, rtol=1e-12, err_msg=name)
     family.close(difference, slope, name, atol=1e-8)
-    assert slope != 0, name
+    assert np.all(slope != 0), name

@@ -1,112 +1,116 @@
-"""Laws of pieces: microbatches, devices, and what a method reads.
+"""Laws of pieces: microbatches that add up, and devices that share a batch.
 
-Of every recipe and product of axes, as in test_laws.py.
+Over all methods, as in test_laws.py.
 """
 
+import functools
+
+import batches
 import family
 import jax
 import numpy as np
-import pytest
+
+# Groups 0 and 1 lie in the first microbatch, 2 and 3 in the second, 4 in the
+# third, in two rows of which sequences of one group are packed; the last has no
+# token to train on.
+BORDERED = (
+  *((0, 0), (0, 5), (1, 2)),
+  *((2, 0), (2, 7), (3, 1)),
+  *((4, 0), (6, 3), (7, 0)),
+  *((8, 0), (8, 5), (11, 9)),
+)
 
 
-@jax.jit
-def _piece(columns, credits, weights):
-  """Loss, metrics and gradient of one microbatch, for every method."""
-  return {
-    name: family.loss_and_gradient(
-      method, columns, credits[name], weights[name]
-    )
-    for name, method in family.METHODS.items()
-  }
+@functools.cache
+def _compiled(names):
+  @jax.jit
+  @jax.vmap
+  def run(columns, frozen):
+    return {
+      name: family.loss_and_gradient(
+        family.METHODS[name], columns, *frozen[name]
+      )
+      for name in names
+    }
+
+  return run
 
 
-def _pieces(count, *trees):
-  """`_piece` of each of `count` cuts along the rows, stacked."""
-  size = family.ROWS // count
-  results = []
-  for start in range(0, family.ROWS, size):
-    cut = jax.tree.map(lambda x, s=start: x[s : s + size], trees)
-    results.append(jax.device_get(_piece(*cut)))
-  return jax.tree.map(lambda *parts: np.stack(parts), *results)
+def _pieces(columns, whole):
+  """Loss, metrics and gradient of each of COUNT cuts along the rows."""
+
+  def cut(x):
+    if np.ndim(x) < 2:
+      return np.stack([x] * batches.COUNT)
+    return np.stack(np.split(x, batches.COUNT))
+
+  results = {}
+  for names in map(tuple, family.modules()):
+    frozen = {n: (whole[n].credits, whole[n].weights) for n in names}
+    cuts = jax.tree.map(cut, (columns, frozen))
+    results |= jax.device_get(_compiled(names)(*cuts))
+  return results
 
 
-@pytest.mark.parametrize('count', [1, 2, 4])
-def test_microbatches_add_up(count):
-  made = family.sequences(1)
-  for empty in (2, 3):  # one of the four microbatches has no trained token
-    made[empty]['mask'][:] = False
-  columns = family.batch(made)
-  whole = family.evaluate(columns)
-  results = _pieces(
-    count,
-    columns,
-    {name: result.credits for name, result in whole.items()},
-    {name: result.weights for name, result in whole.items()},
-  )
-  for name, ((losses, metrics), gradients) in results.items():
+def _check_adding_up(columns, names):
+  """Compares the sum of pieces with the whole."""
+  columns = jax.tree.map(np.asarray, columns)
+  stacked = family.evaluate(batches.join([columns] * batches.COUNT))
+  whole = jax.tree.map(lambda x: x[0], stacked)
+  results = _pieces(columns, whole)
+  for name in names:
+    (losses, metrics), gradients = results[name]
     want = whole[name]
     family.close(np.sum(losses), want.loss, name)
     for metric, parts in metrics.items():
       family.close(np.sum(parts), want.metrics[metric], f'{name} {metric}')
     for column, parts in gradients.items():
-      joined = parts.reshape(family.ROWS, family.WIDTH)
+      joined = np.concatenate(parts)
       family.close(joined, want.gradient[column], f'{name} {column}')
-    if count == 4:
-      assert not np.any(gradients['logp'][1])
+  return results, whole
+
+
+def test_microbatches_of_whole_groups_add_up():
+  for made in batches.some():
+    columns = batches.batch(made, BORDERED)
+    results, _ = _check_adding_up(columns, family.METHODS)
+    for name, ((losses, _), gradients) in results.items():
+      empty = losses[-1], *(x[-1] for x in gradients.values())
+      assert not any(map(np.any, empty)), name
+
+
+def test_microbatches_that_cut_groups_add_up_for_those_that_may():
+  for made in batches.some():
+    may = {n for n, m in family.METHODS.items() if 'group' not in m.whole}
+    results, whole = _check_adding_up(batches.batch(made), may)
+    for name in family.METHODS.keys() - may:
+      losses = results[name][0][0]
+      assert not np.allclose(np.sum(losses), whole[name].loss), name
+
+
+def test_levels_that_stay_whole():
+  levels = {n: m.whole for n, m in family.METHODS.items() if m.whole}
+  assert set(levels.values()) == {frozenset({'group'})}
 
 
 def test_sharding_over_devices_changes_nothing():
-  columns = family.batch(family.sequences(4))
-  auto = (jax.sharding.AxisType.Auto,)
-  mesh = jax.make_mesh((8,), ('data',), axis_types=auto)
-  rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec('data'))
-  sharded = jax.tree.map(lambda x: jax.device_put(x, rows), columns)
+  columns = batches.padded()
+  mesh = jax.make_mesh(
+    (8,), ('data',), axis_types=(jax.sharding.AxisType.Auto,)
+  )
+
+  def place(x):
+    axes = (None, 'data') if x.ndim > 1 else ()
+    spec = jax.sharding.PartitionSpec(*axes)
+    return jax.device_put(x, jax.sharding.NamedSharding(mesh, spec))
+
+  sharded = jax.tree.map(place, columns)
   assert len(sharded['logp'].sharding.device_set) == 8
-  want, got = family.evaluate(columns), family.evaluate(sharded)
-  for name in family.METHODS:
-    family.close(got[name].loss, want[name].loss, name)
-    for column in family.POLICY:
-      gradient = got[name].gradient[column]
-      family.close(gradient, want[name].gradient[column], name)
-
-
-@pytest.mark.parametrize('name', family.METHODS)
-def test_a_method_reads_only_what_it_says(name):
-  method, columns = family.METHODS[name], family.batch(family.sequences(6))
-  observed = {'mask', 'rewards', 'rollout_logp', 'seq', 'group', 'turn'}
-  read = {n: columns[n] for n in observed | method.needs | {'logp'}}
-  scored = {n: x for n, x in read.items() if n not in family.POLICY}
-
-  def run(read, scored):
-    credits = method.credit(scored)
-    return method.loss(read, credits, method.weigh(scored, credits))
-
-  loss, metrics = jax.eval_shape(run, read, scored)
-  assert loss.shape == () and metrics['loss/total'].shape == ()
-  for missing in method.needs:
-    without = {n: x for n, x in read.items() if n != missing}
-    unscored = {n: x for n, x in scored.items() if n != missing}
-    with pytest.raises(KeyError, match=missing):
-      jax.eval_shape(run, without, unscored)
-
-
-def test_only_the_policys_columns_carry_a_gradient():
-  columns = family.batch(family.sequences(7))
-  frozen = [n for n in family.FLOATS if n not in family.POLICY]
-
-  @jax.jit
-  def gradients(columns):
-    results = {}
-    for name in ('grpo', 'ppo', 'penalized_dapo', 'clip/sequence'):
-      method = family.METHODS[name]
-
-      def loss(others, method=method):
-        read = {**columns, **others}
-        credits = method.credit(read)
-        return method.loss(read, credits, method.weigh(read, credits))[0]
-
-      results[name] = jax.grad(loss)({n: columns[n] for n in frozen})
-    return results
-
-  for leaf in jax.tree.leaves(gradients(columns)):
-    np.testing.assert_array_equal(leaf, np.zeros(leaf.shape))
+  got = family.evaluate(sharded)
+  for name, want in family.plain().items():
+    for (path, a), b in zip(
+      jax.tree_util.tree_leaves_with_path(got[name]),
+      jax.tree.leaves(want),
+      strict=True,
+    ):
+      family.close(a, b, f'{name} {jax.tree_util.keystr(path)}', atol=1e-5)
