@@ -4,6 +4,10 @@ Two steps with three actions each; the second state depends on the first action,
 and rewards of both steps are random. All 36 outcomes of a rollout, or all 1,296
 of a group of two, are enumerated, and an objective is run on each of them as it
 would be in training. Call it where float64 is on.
+
+Three policies: POLICY is that when the batch began; rollouts are sampled by a
+behavior and the loss is differentiated at a policy, which both are POLICY where
+nothing else is said.
 """
 
 import functools
@@ -13,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from arl import levels
+from arl import kinds, levels
 from arl.methods import compose
 
 # State 0 comes first, state 1 + action after it.
@@ -22,6 +26,12 @@ POLICY = np.asarray(
 )
 REFERENCE = np.asarray(
   [[0.0, 0.3, -0.2], [0.4, -0.1, 0.6], [0.1, 0.1, -0.5], [-0.7, 0.2, 0.3]]
+)
+BEHAVIOR = np.asarray(
+  [[0.6, 0.0, -0.1], [0.3, 0.5, 0.0], [-0.2, -0.3, 0.7], [0.6, 0.1, -0.2]]
+)
+MOVED = POLICY + np.asarray(
+  [[0.1, -0.2, 0.0], [0.0, 0.1, 0.3], [-0.1, 0.2, 0.0], [0.2, 0.0, -0.3]]
 )
 FIRST = np.asarray([0.3, -0.5, 1.0])  # mean reward of the first action
 SECOND = np.asarray([[1.0, 0.0, -1.0], [0.5, 2.0, -0.7], [-0.2, 0.4, 0.9]])
@@ -58,37 +68,51 @@ def entropy(policy):
   return -jnp.sum(jax.nn.softmax(policy) * jax.nn.log_softmax(policy), axis=-1)
 
 
-def columns(params, actions, rewards, old_value):
-  """A group of rollouts [group, 2] under a policy that has just acted."""
+def columns(params, actions, rewards, old_value, behavior=POLICY):
+  """A group of rollouts [group, 2] of a behavior, each action a turn."""
   seen, shape = states(actions), actions.shape
-  rows = jnp.arange(shape[0], dtype=jnp.int32)[:, None]
-  seq = levels.Level(jnp.broadcast_to(rows, shape), shape[0])
+  rows = np.arange(shape[0], dtype=np.int32)[:, None]
+  steps = np.arange(2, dtype=np.int32)[None]
+
+  def level(ids, num):
+    return levels.Level(jnp.broadcast_to(jnp.asarray(ids), shape), num)
+
   return {
     'mask': jnp.ones(shape, bool),
     'rewards': rewards,
+    'rollout_logp': logp(behavior, actions),
+    'rollout_entropy': entropy(behavior)[seen],
+    'baseline': jnp.full(shape, greedy_return()),
+    'kind': jnp.full(shape, kinds.THINK),
     'logp': logp(params['policy'], actions),
     'entropy': entropy(params['policy'])[seen],
     'value': params['value'][seen],
     'old_logp': logp(POLICY, actions),
+    'old_entropy': entropy(POLICY)[seen],
     'ref_logp': logp(REFERENCE, actions),
     'old_value': old_value[seen],
-    'seq': seq,
-    'group': levels.Level(jnp.zeros(shape, jnp.int32), 1),
+    'noise': jnp.full(shape, 0.5),
+    'iteration': jnp.asarray(0.0),
+    'kl_coef': jnp.asarray(0.3),
+    'seq': level(rows, shape[0]),
+    'group': level(0 * rows, 1),
+    'turn': level(2 * rows + steps, 2 * shape[0]),
+    'step_of_group': level(steps, 2),
   }
 
 
-def _gradient(part, value):
+def _gradient(part, value, policy, behavior):
   """(actions, rewards) -> the gradient in both tables, of one update."""
   method = compose.method(part)
-  params = {'policy': jnp.asarray(POLICY), 'value': value}
+  params = {'policy': jnp.asarray(policy), 'value': value}
 
   def gradient(actions, rewards):
-    acted = columns(params, actions, rewards, value)
+    acted = columns(params, actions, rewards, value, behavior)
     credits = method.credit(acted)
     weights = method.weigh(acted, credits)
 
     def loss(params):
-      now = columns(params, actions, rewards, value)
+      now = columns(params, actions, rewards, value, behavior)
       return method.loss(now, credits, weights)[0]
 
     return jax.grad(loss)(params)
@@ -96,31 +120,43 @@ def _gradient(part, value):
   return gradient
 
 
-def each(parts, group, value=SOME_VALUE):
+def each(parts, group, value=SOME_VALUE, policy=POLICY, behavior=POLICY):
   """Probability [N], and by name the gradients [N, ...] of every outcome."""
   value = jnp.asarray(value)
   actions, rewards, chance = outcomes(group)
-  made = {name: _gradient(part, value) for name, part in parts.items()}
+  made = {n: _gradient(p, value, policy, behavior) for n, p in parts.items()}
 
   @jax.jit
   def run(actions, rewards):
-    total = jax.vmap(lambda a: jnp.sum(logp(POLICY, a)))(actions)
+    total = jax.vmap(lambda a: jnp.sum(logp(behavior, a)))(actions)
     gradients = {n: jax.vmap(g)(actions, rewards) for n, g in made.items()}
     return chance * jnp.exp(total), gradients
 
   return jax.device_get(run(actions, rewards))
 
 
-def expected(parts, group, value=SOME_VALUE, of='policy'):
+def expected(parts, group, of='policy', **settings):
   """By name, the expected gradients of losses in a table of parameters."""
-  probability, gradients = each(parts, group, value)
+  probability, gradients = each(parts, group, **settings)
   np.testing.assert_allclose(np.sum(probability), 1.0, rtol=1e-12)
   return {n: np.tensordot(probability, g[of], 1) for n, g in gradients.items()}
 
 
-def expected_of(part, group, value=SOME_VALUE, of='policy'):
+def expected_of(part, group, of='policy', **settings):
   """The expected gradient of one loss."""
-  return expected({'it': part}, group, value, of)['it']
+  return expected({'it': part}, group, of, **settings)['it']
+
+
+def mean_over_groups(function, group):
+  """policy -> mean of function(R [group]) over groups that it samples."""
+  actions, rewards, chance = outcomes(group)
+  made = jax.vmap(function)(jnp.sum(jnp.asarray(rewards), axis=-1))
+
+  def mean(policy):
+    total = jax.vmap(lambda a: jnp.sum(logp(policy, a)))(actions)
+    return jnp.sum(chance * jnp.exp(total) * made)
+
+  return mean
 
 
 def _trajectories(policy, first, second):
@@ -143,12 +179,38 @@ def divergence(policy):
 @functools.cache
 def exact(function=mean_return):
   """The gradient of a function of the policy table, at POLICY."""
-  return jax.device_get(jax.jit(jax.grad(function))(jnp.asarray(POLICY)))
+  return exact_at(POLICY, function)
 
 
-def visits():
-  """How often each state is seen in a rollout [4], under POLICY."""
-  return jnp.concatenate([jnp.ones(1), jax.nn.softmax(POLICY[0])])
+def exact_at(policy, function=mean_return):
+  """The gradient of a function of the policy table, at a policy."""
+  return jax.device_get(jax.jit(jax.grad(function))(jnp.asarray(policy)))
+
+
+def visits(policy=POLICY):
+  """How often each state is seen in a rollout [4] of a policy."""
+  return jnp.concatenate([jnp.ones(1), jax.nn.softmax(policy[0])])
+
+
+def greedy_return():
+  """What the likeliest actions of POLICY earn on average."""
+  first = np.argmax(POLICY[0])
+  return FIRST[first] + SECOND[first, np.argmax(POLICY[1 + first])]
+
+
+def action_values():
+  """The mean return [4, 3] after each action in each state, under POLICY."""
+  return np.concatenate([[FIRST + true_value()[1:]], SECOND])
+
+
+def gradient_in_states_of(behavior):
+  """The policy gradient with states weighted as a behavior visits them."""
+  seen, values = visits(behavior), action_values()
+
+  def surrogate(policy):
+    return seen @ jnp.sum(jax.nn.softmax(policy) * values, axis=1)
+
+  return exact_at(POLICY, surrogate)
 
 
 def true_value():

@@ -1,8 +1,14 @@
-"""Expected gradients by enumeration, in float64, against the exact ones."""
+"""Expected gradients by enumeration, in float64, against the exact ones.
+
+Here of the policy's own rollouts: each entry of each axis, and what every
+advantage claims. Critics and divergences are in test_exact_terms.py, rollouts
+of another policy in test_exact_off_policy.py, likelihoods of reference answers
+in test_exact_likelihoods.py.
+"""
 
 import functools
 
-import family
+import axes
 import jax
 import jax.numpy as jnp
 import mdp
@@ -12,10 +18,11 @@ import pytest
 from arl import levels
 from arl.kernels import (
   advantages,
-  divergences,
+  aggregations,
+  regressions,
+  surrogates,
 )
-from arl.methods import compose, grpo, ppo, reinforce, sequence, terms
-from launch import table
+from arl.methods import binding, compose, grpo, ppo, regression, reinforce, soft
 
 pytestmark = pytest.mark.usefixtures('x64')
 
@@ -29,104 +36,162 @@ def _angle(a, b):
   return float(jnp.vdot(a, b) / (jnp.linalg.norm(a) * jnp.linalg.norm(b)))
 
 
-# The policy gradient.
+# Each entry of each axis, the others being plain. Sequences have two tokens, so
+# the mean of token means is half the sum.
+
+PLAIN = compose.Objective(
+  advantage=advantages.leave_one_out,
+  surrogate=surrogates.importance,
+  aggregate=aggregations.sequence_mean,
+)
 
 
-def test_reinforce_is_exact():
-  _close(mdp.expected_of(reinforce.reinforce(), 1), -mdp.exact())
-
-
-def test_rloo_is_exact():
-  _close(mdp.expected_of(reinforce.rloo(), 2), -mdp.exact())
-
-
-def test_dr_grpo_is_exact_up_to_its_constant_factor():
-  # The mean includes the sequence itself, (n - 1) / n, and each token is
-  # divided by the budget.
-  got = mdp.expected_of(grpo.dr_grpo(length=8), 2)
-  _close(got, -mdp.exact() / 2 / 8)
-
-
-def test_every_surrogate_under_every_ratio_is_exact_on_policy():
-  # Sequences of two tokens: the mean of token means is half the sum.
-  parts = {
-    **family.PRODUCTS,
-    'grpo': grpo.grpo(kl_coef=0),
-    'cispo': grpo.cispo(),
-    'gspo': sequence.gspo(),
-  }
-  exact = {
-    name: part._replace(advantage=advantages.leave_one_out)
-    for name, part in parts.items()
-  }
-  for name, got in mdp.expected(exact, 2).items():
+def test_every_surrogate_is_exact_on_policy():
+  parts = {e.name: PLAIN._replace(surrogate=e.kernel) for e in axes.SURROGATES}
+  for name, got in mdp.expected(parts, 2).items():
     _close(got, -mdp.exact() / 2, name)
 
 
-# With a critic.
+def test_every_ratio_is_exact_on_policy_up_to_the_length_of_a_sum():
+  parts = {e.name: PLAIN._replace(ratio=e.kernel) for e in axes.RATIOS}
+  for name, got in mdp.expected(parts, 2).items():
+    counted = 2 if name == 'trajectory' else 1  # each token has them all
+    _close(got, -mdp.exact() / 2 * counted, name)
 
 
-def _whitened(lam=1.0):
-  """PPO's policy term, without a penalty."""
-  return ppo.ppo(lam=lam, kl_coef=0)._replace(terms=())
+def test_every_correction_is_exact_on_policy():
+  parts = {
+    e.name: PLAIN._replace(
+      advantage=(*compose.steps(PLAIN.advantage), *e.credit),
+      corrections=(e.kernel,),
+    )
+    for e in axes.CORRECTIONS
+  }
+  for name, got in mdp.expected(parts, 2).items():
+    _close(got, -mdp.exact() / 2, name)
 
 
-def _actor(lam=1.0):
-  """The same without whitening."""
-  estimate, _ = compose.steps(_whitened(lam).advantage)
-  return _whitened(lam)._replace(advantage=(estimate,))
+# The sum of the weights of a rollout, with two of them.
+WEIGHTS = {
+  'by_kind': 2 / (4 + 1e-8),
+  'constant': 2 / 16 / 2,
+  'group_mean': 1 / 2,
+  'sequence_mean': 1 / 2,
+  'sequence_sum': 1,
+  'token_mean': 1 / 2,
+}
 
 
-def test_gae_with_lambda_one_is_exact_for_any_value_function():
-  for value in (mdp.SOME_VALUE, np.zeros(4)):
-    _close(mdp.expected_of(_actor(), 1, value), -mdp.exact() / 2)
+def test_every_aggregation_is_exact_on_policy():
+  parts = {
+    e.name: PLAIN._replace(
+      advantage=(*compose.steps(PLAIN.advantage), *e.credit), aggregate=e.kernel
+    )
+    for e in axes.AGGREGATIONS
+    if e.name != 'discriminative'  # weighs by the sign of the advantage
+  }
+  assert parts.keys() == WEIGHTS.keys()
+  for name, got in mdp.expected(parts, 2).items():
+    _close(got, -mdp.exact() * WEIGHTS[name], name)
 
 
-@pytest.mark.parametrize('lam', [0.0, 0.5])
-def test_gae_with_a_true_value_function_is_exact_for_any_lambda(lam):
-  _close(
-    mdp.expected_of(_actor(lam=lam), 1, mdp.true_value()), -mdp.exact() / 2
-  )
+# Every advantage: exact, exact for another objective, or with a reason why not.
+# In groups of two, and summed over the tokens of a rollout.
+
+EXACT = {
+  'gae': 1,  # lam = 1, any value function
+  'greedy_baseline': 1,
+  'group_center': 1 / 2,  # the mean includes the rollout itself: (n - 1) / n
+  'leave_one_out': 1,
+  'length_weighted': 1 / 2,  # where all lengths are equal
+  'over_constant': 1,
+  'reward_to_go': 1,
+  'turn_gae': 1,
+}
+ANOTHER = {
+  'best_of_group': 'of the mean of the best of a group',
+  'garl': 'of the likelihood of an answer: test_exact_likelihoods.py',
+  'paft': 'of the likelihood of an answer: test_exact_likelihoods.py',
+  'pair_sign': 'of the chance to win',
+  'sign_balanced': 'of the chance of a positive reward, by a factor of it',
+}
+BIASED = {
+  'batch_scaled': 'divides by a deviation of the batch',
+  'group_normalize': 'divides by the deviation of the group',
+  'group_process': 'compares turns of one group, each with all others',
+  'length_adaptive_gae': 'lam below 1: as good as the critic',
+  'step_return_to_go': 'divides by a deviation, compares turns of one index',
+}
 
 
-def test_gae_with_a_wrong_value_function_is_biased_below_lambda_one():
-  got = mdp.expected_of(_actor(lam=0.5), 1)
-  assert _angle(got, -mdp.exact()) < 0.95
+def _summed(kernel):
+  return reinforce.reinforce()._replace(advantage=kernel)
 
 
-def test_whitening_shifts_and_scales_each_batch():
-  # Of each batch: (raw gradient + mean * gradient of the log-prob) / deviation.
-  # So with data-dependent numbers the expectation is not the policy gradient.
-  value = jnp.asarray(mdp.SOME_VALUE)
-  parts = {'raw': _actor(), 'white': _whitened(), 'nll': terms.imitation()}
-  _, gradients = mdp.each(parts, 1)
-  raw, white, nll = (gradients[name]['policy'] for name in parts)
-
-  credit = compose.method(_actor()).credit
-
-  def moments(actions, rewards):
-    params = {'policy': mdp.POLICY, 'value': value}
-    columns = mdp.columns(params, actions, rewards, value)
-    advantage = credit(columns)['policy']['advantage']
-    return jnp.mean(advantage), jnp.sqrt(jnp.var(advantage, ddof=1) + 1e-8)
-
-  actions, rewards, _ = mdp.outcomes(1)
-  mean, deviation = (
-    x[:, None, None] for x in jax.jit(jax.vmap(moments))(actions, rewards)
-  )
-  _close(white, (raw - mean * nll) / deviation)
-  assert _angle(mdp.expected_of(_whitened(), 1), -mdp.exact()) < 0.95
+def test_every_advantage_is_accounted_for():
+  names = [*EXACT, *ANOTHER, *BIASED]
+  assert sorted(names) == sorted(e.name for e in axes.ADVANTAGES)
 
 
-def test_the_critic_is_at_rest_at_the_true_value_function():
-  part = terms.critic(1.0, gamma=1.0, lam=1.0, clip=0.2)
-  _close(mdp.expected_of(part, 1, mdp.true_value(), of='value'), np.zeros(4))
-  off = mdp.true_value() + 0.1
-  got = mdp.expected_of(part, 1, off, of='value')
-  _close(got, 0.1 * mdp.visits() / 2)
+def test_advantages_that_are_exact():
+  parts = {}
+  for entry in axes.ADVANTAGES:
+    numbers = binding.hyperparameters(entry.kernel)
+    ones = {name: 1.0 for name in numbers if name in ('gamma', 'lam')}
+    if entry.name in EXACT:
+      parts[entry.name] = _summed(functools.partial(entry.kernel, **ones))
+  for name, got in mdp.expected(parts, 2).items():
+    _close(got, -mdp.exact() * EXACT[name], name)
 
 
-# Division by the deviation.
+def test_advantages_that_are_biased_are_not_exact_up_to_a_factor():
+  parts = {
+    e.name: _summed(e.kernel) for e in axes.ADVANTAGES if e.name in BIASED
+  }
+  for name, got in mdp.expected(parts, 2).items():
+    assert _angle(got, -mdp.exact()) < 0.9999, name
+
+
+@pytest.mark.parametrize('group', [2, 3])
+def test_the_best_of_a_group_is_the_gradient_of_its_mean(group):
+  got = mdp.expected_of(_summed(advantages.best_of_group), group)
+  want = mdp.exact(mdp.mean_over_groups(jnp.max, group))
+  _close(got, -want / group)
+
+
+def _success(policy):
+  """The chance that a rollout earns more than nothing."""
+  earned = lambda score: jnp.where(score[0] > 0, 1.0, 0.0)
+  return mdp.mean_over_groups(earned, 1)(policy)
+
+
+def test_balanced_signs_follow_the_chance_of_success():
+  # Among n - 1 others k are correct: 1 - P(k = n - 1) + E[k / (n - k)].
+  part = _summed(advantages.sign_balanced)
+  chance = float(_success(jnp.asarray(mdp.POLICY)))
+  for group, factor in ((2, 1), (3, 1 + chance)):
+    _close(mdp.expected_of(part, group), -mdp.exact(_success) * factor)
+
+
+def _wins(policy):
+  """The chance to beat the old policy less that to lose to it."""
+  actions, rewards, chance = map(jnp.asarray, mdp.outcomes(2))
+  score = jnp.sum(rewards, axis=-1)
+  gap = score[:, 0] - score[:, 1]
+  sign = jnp.where(jnp.abs(gap) > 1e-9, jnp.sign(gap), 0)
+  mine = jax.vmap(lambda a: jnp.sum(mdp.logp(policy, a[:1])))(actions)
+  theirs = jax.vmap(lambda a: jnp.sum(mdp.logp(mdp.POLICY, a[1:])))(actions)
+  return jnp.sum(chance * jnp.exp(mine + theirs) * sign)
+
+
+def test_normalized_pairs_follow_the_chance_to_win():
+  # With two rollouts the normalized advantage is the sign of the difference
+  # over sqrt(2).
+  unit = functools.partial(advantages.group_normalize, eps=0.0)
+  part = grpo.grpo(kl_coef=0)._replace(advantage=unit)
+  _close(mdp.expected_of(part, 2), -mdp.exact(_wins) / (2 * np.sqrt(2)))
+  # The ratio of whole sequences: each of two tokens has the gradient of both.
+  _close(mdp.expected_of(regression.pair_soft(), 2), -mdp.exact(_wins))
 
 
 def test_normalizing_reweighs_each_group_by_its_deviation():
@@ -143,90 +208,62 @@ def test_normalizing_reweighs_each_group_by_its_deviation():
   np.testing.assert_allclose(_angle(got, -mdp.exact()), 0.9826, atol=1e-4)
 
 
-def test_normalized_pairs_follow_the_chance_to_win():
-  # With two rollouts the normalized advantage is the sign of the difference
-  # over sqrt(2): the gradient of the chance to beat the old policy.
-  unit = functools.partial(advantages.group_normalize, eps=0.0)
-  part = grpo.grpo(kl_coef=0)._replace(advantage=unit)
-  actions, rewards, chance = map(jnp.asarray, mdp.outcomes(2))
-
-  def wins(policy):
-    score = jnp.sum(rewards, axis=-1)
-    gap = score[:, 0] - score[:, 1]
-    sign = jnp.where(jnp.abs(gap) > 1e-9, jnp.sign(gap), 0)
-    mine = jax.vmap(lambda a: jnp.sum(mdp.logp(policy, a[:1])))(actions)
-    theirs = jax.vmap(lambda a: jnp.sum(mdp.logp(mdp.POLICY, a[1:])))(actions)
-    return jnp.sum(chance * jnp.exp(mine + theirs) * sign)
-
-  _close(mdp.expected_of(part, 2), -mdp.exact(wins) / (2 * np.sqrt(2)))
-
-
-# Divergences and entropy.
-
-
-def _kl_by_state(policy, reference, visits):
-  """KL(policy || reference) of each state, weighted by fixed visits."""
-  gap = jax.nn.log_softmax(policy) - jax.nn.log_softmax(reference)
-  return visits @ jnp.sum(jax.nn.softmax(policy) * gap, axis=1)
-
-
-def test_k1_in_the_loss_has_no_gradient():
-  got = mdp.expected_of(terms.kl(1.0, divergences.k1), 1)
-  _close(got, np.zeros((4, 3)))
-
-
-def test_k2_in_the_loss_is_the_divergence_to_the_reference_state_by_state():
-  want = mdp.exact(
-    lambda policy: _kl_by_state(policy, mdp.REFERENCE, mdp.visits())
-  )
-  _close(mdp.expected_of(terms.kl(1.0, divergences.k2), 1), want / 2)
-
-
-def test_k3_in_the_loss_is_the_divergence_from_the_reference():
-  want = mdp.exact(
-    lambda policy: _kl_by_state(mdp.REFERENCE, policy, mdp.visits())
-  )
-  _close(mdp.expected_of(terms.kl(1.0, divergences.k3), 1), want / 2)
+# Recipes as they are.
 
 
 @pytest.mark.parametrize(
   'part, group, factor',
-  [(reinforce.reinforce(), 1, 1), (reinforce.rloo(), 2, 1), (_actor(), 1, 2)],
-  ids=['reinforce', 'rloo', 'gae'],
+  [
+    (reinforce.reinforce(), 1, 1),
+    (reinforce.remax(), 1, 1),
+    (soft.topr(), 1, 1),
+    (reinforce.rloo(), 2, 1),
+    (reinforce.opo(), 2, 1 / 2 / 2),  # a mean over tokens
+    (grpo.dr_grpo(length=8), 2, 1 / 2 / 8),
+    (grpo.grpo_pp(length=8), 2, 1 / 8),
+    (soft.bpo(), 2, 1 / 2 / 2),
+    (regression.kimi_omd(tau=0.5), 2, 1 / 2),  # 2 tau (n - 1) / n
+    (regression.kimi_omd(tau=0.3), 2, 0.6 / 2),
+    (ppo.vtrace(), 1, 1 / 2),
+  ],
+  ids=lambda value: None,
 )
-def test_k1_in_the_reward_is_the_divergence_of_rollouts(part, group, factor):
-  got = mdp.expected_of(ppo.penalized(part, coef=0.3), group)
-  want = mdp.exact(
-    lambda policy: mdp.mean_return(policy) - 0.3 * mdp.divergence(policy)
-  )
-  _close(got, -want / factor)
+def test_recipes_that_are_exact_up_to_a_factor(part, group, factor):
+  _close(mdp.expected_of(part, group), -mdp.exact() * factor)
 
 
-def test_the_entropy_bonus_is_the_entropy_of_the_states_seen():
-  got = mdp.expected_of(terms.entropy(0.1), 1)
-  want = mdp.exact(lambda policy: mdp.visits() @ mdp.entropy(policy))
-  _close(got, -0.1 * want / 2)
+# Regressions that compare a group: a gradient for each sequence.
 
 
-def test_imitation_pulls_to_the_data():
-  # The data being the policy's own, there is nothing to learn.
-  _close(mdp.expected_of(terms.imitation(), 1), np.zeros((4, 3)))
+def _pulled_to(target):
+  """Steps whose advantage is n (target - 1 / n), in the log-likelihood."""
+
+  def gap(target, group, seq, mask):
+    n = levels.count(group, levels.last(seq, mask), target.dtype)
+    return jnp.exp(target) * n - 1
+
+  return (*target, ('advantage', gap))
 
 
-# What is shown above of each recipe; `launch.table` tells it.
-EXACT: dict[str, str] = {
-  'reinforce.reinforce': 'the policy gradient',
-  'reinforce.rloo': 'the policy gradient',
-  'grpo.dr_grpo': 'the policy gradient times a constant',
-  'grpo.grpo': 'on policy with a plain baseline; what its own does',
-  'grpo.cispo': 'on policy with a plain baseline',
-  'sequence.gspo': 'on policy with a plain baseline',
-  'ppo.ppo': 'by GAE before whitening; what whitening does; the critic at rest',
-  'ppo.penalized': 'that of the return less the KL of rollouts',
-  'terms.imitation': 'at rest on data of its own',
-}
+@pytest.mark.parametrize(
+  'part',
+  [regression.lpo(), regression.lpo_center(), regression.lpo_mean()],
+  ids=['lpo', 'lpo_center', 'lpo_mean'],
+)
+def test_lists_pull_a_sequence_by_its_target_less_its_share(part):
+  # On policy the shares are even.
+  want = mdp.expected_of(_summed(_pulled_to(part.advantage)), 2)
+  _close(mdp.expected_of(part, 2), want)
 
 
-def test_what_is_exact_is_a_recipe():
-  names = {name for name, _ in table.recipes()}
-  assert names >= EXACT.keys()
+def test_lists_are_dr_grpo_to_first_order():
+  got = mdp.expected_of(regression.lpo_center(tau=1e4), 2)
+  want = -mdp.exact() / 2 / 1e4
+  np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-9)
+
+
+def test_forward_and_reverse_lists_agree_to_first_order():
+  part = regression.lpo_center(tau=1e4)
+  reverse = part._replace(surrogate=regressions.listwise_reverse)
+  forward, reverse = (mdp.expected_of(p, 2) for p in (part, reverse))
+  np.testing.assert_allclose(forward, reverse, rtol=1e-3, atol=1e-9)
