@@ -20,7 +20,7 @@ def turn_ppo(
   *,
   gamma: ranges.Fraction = 0.99,
   lam: ranges.Fraction = 0.9,
-  clip: ranges.NonNegative = 0.2,
+  clip: ranges.Positive = 0.2,
   value_coef: ranges.NonNegative = 0.5,
 ) -> compose.Objective:
   """Turn-PPO (arXiv:2512.17008): a turn is one action.
@@ -83,7 +83,7 @@ def step_aligned_clip(
 
 
 def step_grpo(
-  *, clip: ranges.NonNegative = 0.2, kl_coef: ranges.NonNegative = 0.04
+  *, clip: ranges.Positive = 0.2, kl_coef: ranges.NonNegative = 0.04
 ) -> compose.Objective:
   """StepGRPO (R1-VL, arXiv:2503.12937): GRPO on a reward with step parts.
 
@@ -101,7 +101,7 @@ def step_grpo(
 
 def step_grpo_return_to_go(
   *,
-  clip: ranges.NonNegative = 0.2,
+  clip: ranges.Positive = 0.2,
   kl_coef: ranges.NonNegative = 0.04,
   coef: ranges.NonNegative = 0.1,
 ) -> compose.Objective:

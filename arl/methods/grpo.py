@@ -14,7 +14,7 @@ from arl.methods import compose, filters, terms
 
 
 def grpo(
-  *, clip: ranges.NonNegative = 0.2, kl_coef: ranges.NonNegative = 0.04
+  *, clip: ranges.Positive = 0.2, kl_coef: ranges.NonNegative = 0.04
 ) -> compose.Objective:
   """Group relative policy optimization (Shao et al., arXiv:2402.03300).
 
@@ -51,7 +51,7 @@ def grpo_adaptive(
 
 
 def grpo_process(
-  *, clip: ranges.NonNegative = 0.2, kl_coef: ranges.NonNegative = 0.04
+  *, clip: ranges.Positive = 0.2, kl_coef: ranges.NonNegative = 0.04
 ) -> compose.Objective:
   """GRPO with process supervision (arXiv:2402.03300, 4.1.3).
 
@@ -65,7 +65,7 @@ def grpo_process(
 
 
 def dr_grpo(
-  *, clip: ranges.NonNegative = 0.2, length: ranges.Positive = 3000
+  *, clip: ranges.Positive = 0.2, length: ranges.Positive = 3000
 ) -> compose.Objective:
   """Dr. GRPO (Liu et al., arXiv:2503.20783): GRPO done right.
 
@@ -112,7 +112,7 @@ def cispo(
   )
 
 
-def liteppo(*, clip: ranges.NonNegative = 0.2) -> compose.Objective:
+def liteppo(*, clip: ranges.Positive = 0.2) -> compose.Objective:
   """Lite PPO (Liu et al., "Tricks or Traps", arXiv:2508.08221).
 
   The group's mean and the batch's deviation, every token weighs the same;

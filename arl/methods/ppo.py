@@ -20,7 +20,7 @@ def ppo(
   *,
   gamma: ranges.Fraction = 1.0,
   lam: ranges.Fraction = 0.95,
-  clip: ranges.NonNegative = 0.2,
+  clip: ranges.Positive = 0.2,
   kl_coef: ranges.NonNegative = 0.05,
   value_coef: ranges.NonNegative = 0.5,
   value_clip: ranges.Positive = 0.2,
@@ -110,7 +110,7 @@ def categorical(
   low: ranges.Finite = 0.0,
   high: ranges.Finite = 1.0,
   lam: ranges.Fraction = 0.95,
-  clip: ranges.NonNegative = 0.2,
+  clip: ranges.Positive = 0.2,
   value_coef: ranges.NonNegative = 0.5,
 ) -> compose.Objective:
   """PPO whose critic classifies (arXiv:2608.02181; HL-Gauss, arXiv:2403.03950).
@@ -189,7 +189,7 @@ def reft(
 
 
 def starpo(
-  *, clip: ranges.NonNegative = 0.2, value_coef: ranges.NonNegative = 0.5
+  *, clip: ranges.Positive = 0.2, value_coef: ranges.NonNegative = 0.5
 ) -> compose.Objective:
   """StarPO with PPO (RAGEN, arXiv:2504.20073).
 

@@ -152,7 +152,7 @@ def paft(*, q: ranges.Fraction = 0.75) -> compose.Objective:
 
 
 def pair_soft(
-  *, clip: ranges.NonNegative = 0.2, kl_coef: ranges.NonNegative = 0.01
+  *, clip: ranges.Positive = 0.2, kl_coef: ranges.NonNegative = 0.01
 ) -> compose.Objective:
   """Pair-GRPO, soft form (arXiv:2605.06375), on groups of two.
 

@@ -57,7 +57,7 @@ def opo() -> compose.Objective:
 
 
 def reinforce_pp(
-  *, clip: ranges.NonNegative = 0.2, kl_coef: ranges.NonNegative = 0.01
+  *, clip: ranges.Positive = 0.2, kl_coef: ranges.NonNegative = 0.01
 ) -> compose.Objective:
   """REINFORCE++ (Hu, arXiv:2501.03262).
 
@@ -73,9 +73,7 @@ def reinforce_pp(
   return ppo.penalized(objective, coef=kl_coef) if kl_coef else objective
 
 
-def reinforce_pp_baseline(
-  *, clip: ranges.NonNegative = 0.2
-) -> compose.Objective:
+def reinforce_pp_baseline(*, clip: ranges.Positive = 0.2) -> compose.Objective:
   """REINFORCE++ with a group baseline (arXiv:2501.03262).
 
   The group's mean is subtracted, then all tokens of the batch are whitened
