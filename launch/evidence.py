@@ -16,7 +16,7 @@ SOURCES = {
   'verl': 'tests/golden/policy_rows.py',
   'worked example': 'tests/golden/worked_*.py',
   'rlax': 'tests/kernels/test_traces.py',
-  'exact gradient': 'tests/test_exact_gradients.py',
+  'exact gradient': 'tests/test_exact_*.py',
 }
 Found = dict[str, dict[str, list[str]]]
 

@@ -83,6 +83,8 @@ def columns(params, actions, rewards, old_value, behavior=POLICY):
     'rollout_logp': logp(behavior, actions),
     'rollout_entropy': entropy(behavior)[seen],
     'baseline': jnp.full(shape, greedy_return()),
+    'truncated': jnp.zeros(shape, bool),
+    'demonstrated': jnp.zeros(shape, bool),
     'kind': jnp.full(shape, kinds.THINK),
     'logp': logp(params['policy'], actions),
     'entropy': entropy(params['policy'])[seen],

@@ -22,7 +22,16 @@ from arl.kernels import (
   regressions,
   surrogates,
 )
-from arl.methods import binding, compose, grpo, ppo, regression, reinforce, soft
+from arl.methods import (
+  binding,
+  compose,
+  exploration,
+  grpo,
+  ppo,
+  regression,
+  reinforce,
+  soft,
+)
 
 pytestmark = pytest.mark.usefixtures('x64')
 
@@ -154,7 +163,8 @@ def test_advantages_that_are_biased_are_not_exact_up_to_a_factor():
 
 @pytest.mark.parametrize('group', [2, 3])
 def test_the_best_of_a_group_is_the_gradient_of_its_mean(group):
-  got = mdp.expected_of(_summed(advantages.best_of_group), group)
+  part = exploration.pass_at_k('reinforce.reinforce')
+  got = mdp.expected_of(part, group)
   want = mdp.exact(mdp.mean_over_groups(jnp.max, group))
   _close(got, -want / group)
 
@@ -167,7 +177,7 @@ def _success(policy):
 
 def test_balanced_signs_follow_the_chance_of_success():
   # Among n - 1 others k are correct: 1 - P(k = n - 1) + E[k / (n - k)].
-  part = _summed(advantages.sign_balanced)
+  part = exploration.signbalance('reinforce.reinforce')
   chance = float(_success(jnp.asarray(mdp.POLICY)))
   for group, factor in ((2, 1), (3, 1 + chance)):
     _close(mdp.expected_of(part, group), -mdp.exact(_success) * factor)

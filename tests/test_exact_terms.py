@@ -104,18 +104,25 @@ def test_whitening_shifts_and_scales_each_batch():
 
 
 CRITICS = {
-  'of returns': terms.critic(1.0, gamma=1.0, lam=1.0, clip=0.2),
-  'to go': ppo.mc_value(),
-  'of turns': agentic.turn_ppo(gamma=1.0, lam=1.0, value_coef=1.0).terms[0],
-  'of vtrace': ppo.vtrace(value_coef=1.0).terms[0],
+  'ppo': ppo.ppo(kl_coef=0, lam=1.0),
+  'vc_ppo': ppo.vc_ppo(),
+  'vapo': ppo.vapo(),
+  'starpo': ppo.starpo(),
+  'starpo_s': ppo.starpo_s(),
+  'sao': ppo.sao(),
+  'vtrace': ppo.vtrace(),
+  'turn_ppo': agentic.turn_ppo(gamma=1.0, lam=1.0),
 }
 
 
 @pytest.mark.parametrize('off', [0.0, 0.1])
 def test_critics_are_at_rest_at_the_true_value_function(off):
+  parts = {'mc_value': ppo.mc_value()}
+  for name, made in CRITICS.items():
+    parts[name] = made.terms[0]._replace(coef=1.0)
+    assert parts[name].name == 'value'
   value = mdp.true_value() + off
-  got = mdp.expected(CRITICS, 1, of='value', value=value)
-  for name, gradient in got.items():
+  for name, gradient in mdp.expected(parts, 1, of='value', value=value).items():
     _close(gradient, off * mdp.visits() / 2, name)
 
 
