@@ -7,6 +7,7 @@ do not see each other. A sequence must lie in one row. Nothing here carries a
 gradient.
 """
 
+import functools
 from collections.abc import Callable
 
 import jax
@@ -36,22 +37,24 @@ def scan_back(
   """
   columns = tuple(jnp.broadcast_to(x, mask.shape) for x in columns)
   columns = jax.lax.stop_gradient(columns)
-  seq_ids = jnp.broadcast_to(seq.ids, mask.shape)
   zero = jnp.zeros(mask.shape[0], columns[0].dtype)
   carry = (zero,) * carried
+  # Which segment the carry is of; None where a row has one only.
+  ids = None if seq.ids.shape[1] == 1 else seq.ids.T
+  nothing = None if ids is None else jnp.full_like(ids[0], -1)
 
   def body(state, x):
-    carry, seq_of_carry = state
-    on, ids, *xs = x
-    same = ids == seq_of_carry
-    start = tuple(jnp.where(same, c, 0) for c in carry)
+    carry, of_carry = state
+    on, here, *xs = x
+    start = carry
+    if here is not None:
+      start = tuple(jnp.where(here == of_carry, c, 0) for c in carry)
+      of_carry = jnp.where(on, here, of_carry)
     new = step(start, tuple(xs))
     carry = tuple(jnp.where(on, n, c) for n, c in zip(new, carry))
-    out = jnp.where(on, new[0], 0)
-    return (carry, jnp.where(on, ids, seq_of_carry)), out
+    return (carry, of_carry), jnp.where(on, new[0], 0)
 
-  nothing = jnp.full(mask.shape[0], -1, seq_ids.dtype)
-  xs = tuple(x.T for x in (mask, seq_ids, *columns))
+  xs = (mask.T, ids, *(x.T for x in columns))
   _, out = jax.lax.scan(body, (carry, nothing), xs, reverse=True)
   return out.T
 
@@ -72,15 +75,11 @@ def reward_to_go(
   return scan_back(step, mask, seq, rewards, carried=1)
 
 
-def _estimate(rewards, value, decay, mask, seq, gamma):
-  """GAE whose lam is the column `decay`."""
-
-  def step(carry, x):
-    (later, next_value), (reward, value, decay) = carry, x
-    delta = reward + gamma * next_value - value
-    return delta + gamma * decay * later, value
-
-  return scan_back(step, mask, seq, rewards, value, decay, carried=2)
+def _step(carry, x, gamma, lam):
+  """One step of GAE: the advantage and the value of a token."""
+  (later, next_value), (reward, value) = carry, x
+  delta = reward + gamma * next_value - value
+  return delta + gamma * lam * later, value
 
 
 def gae(
@@ -98,9 +97,8 @@ def gae(
   is the value before token t is chosen, and 0 after a sequence's last token. A
   sequence that a limit cut off is no exception: see `shaping.bootstrap`.
   """
-  return _estimate(
-    rewards, old_value, jnp.full_like(rewards, lam), mask, seq, gamma
-  )
+  step = functools.partial(_step, gamma=gamma, lam=lam)
+  return scan_back(step, mask, seq, rewards, old_value, carried=2)
 
 
 def length_adaptive_gae(
@@ -121,7 +119,13 @@ def length_adaptive_gae(
   """
   length = jnp.maximum(levels.count(seq, mask, rewards.dtype), 1)
   decay = jnp.clip(1 - 1 / (alpha * length), 0, 1)
-  return _estimate(rewards, old_value, decay, mask, seq, gamma)
+
+  def step(carry, x):
+    *own, lam = x
+    return _step(carry, own, gamma, lam)
+
+  columns = rewards, old_value, decay
+  return scan_back(step, mask, seq, *columns, carried=2)
 
 
 def lambda_return(
