@@ -144,6 +144,32 @@ def test_a_recipe_builds_at_the_ends_of_its_ranges(name, argument):
     compose.method(methods.make(name, **{argument: number}))
 
 
+def _parts(made) -> list:
+  """The kernels of a method with their numbers, and the factors of terms."""
+  found: list = []
+  for term in compose.terms_of(made):
+    found.append((term.name, term.coef))
+    last = ('weights', term.aggregate)
+    for step, kernel in (*term.credit, *term.loss, *term.monitors, last):
+      numbers = binding.hyperparameters(kernel)
+      found.append((step, binding.kernel_name(kernel), numbers))
+  return found
+
+
+@pytest.mark.parametrize('name, argument', OF_RECIPES)
+def test_every_number_of_a_recipe_reaches_a_kernel_or_a_factor(name, argument):
+  kind, wanted = _range(RECIPES[name], argument)
+  default = inspect.signature(RECIPES[name]).parameters[argument].default
+  (other, *_) = (
+    number
+    for number in (default * 2, default / 2, default + 1, default + 0.5)
+    if number != default and wanted.holds(number)
+  )
+  parts = _parts(methods.make(name))
+  assert _parts(methods.make(name)) == parts
+  assert _parts(methods.make(name, **{argument: kind(other)})) != parts
+
+
 def _bound(function, **numbers):
   """A term that holds a kernel with numbers, after steps of any name."""
   others = {n: x for n, x in axes.NUMBERS.items() if n not in numbers}

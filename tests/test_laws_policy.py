@@ -3,6 +3,8 @@
 Over all methods, as in test_laws.py.
 """
 
+import itertools
+
 import batches
 import family
 import jax
@@ -53,6 +55,42 @@ def test_both_forms_of_the_sequence_ratio_agree():
   )
   family.close(result.loss, other.loss, 'loss')
   family.close(result.gradient['logp'], other.gradient['logp'], 'gradient')
+
+
+# Recipes that are the same by design, on default numbers or constant credit.
+ALIKE = {
+  ('filters.live_groups', 'grpo.live_dapo'),
+  ('grpo.grpo', 'grpo.swe_rl'),
+  ('offpolicy.dis', 'offpolicy.glm5_agentic'),
+  ('offpolicy.glm5_reasoning', 'offpolicy.mis'),
+  ('sequence.gspo', 'sequence.gspo_token'),
+}
+
+
+def test_no_other_two_recipes_are_alike():
+  # So what sets a recipe apart is felt on these batches.
+  gradients = {
+    name: np.concatenate(
+      [
+        leaf.reshape(-1)
+        for stack in batches.STACKS
+        for leaf in jax.tree.leaves(family.plain(stack)[name].gradient)
+      ]
+    )
+    for name in family.RECIPES
+  }
+  alike = {
+    (a, b)
+    for a, b in itertools.combinations(sorted(gradients), 2)
+    if np.allclose(gradients[a], gradients[b], atol=1e-6)
+  }
+  assert alike == ALIKE
+
+
+def test_clips_and_caps_bind_somewhere():
+  for name, result in family.plain().items():
+    for metric in ('policy/clip_fraction', 'policy/capped'):
+      assert np.any(result.metrics.get(metric, 1)), name
 
 
 # How it is run.
