@@ -20,11 +20,14 @@ below; what its *gradient* estimates is another matter (John Schulman,
 `binary_kl` is no such estimator: it compares with the behavior.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 
 _LARGEST = 20.0
 _CUT = 10.0
+_SMALL = 0.5
 _SMALLEST = 1e-8
 
 
@@ -48,8 +51,33 @@ def k3(logp: jax.Array, ref_logp: jax.Array) -> jax.Array:
 
   The log-ratio's size is limited to 20 so that the result is finite.
   """
-  x = jnp.clip(logp - ref_logp, -_LARGEST, _LARGEST)
-  return jnp.expm1(-x) + x
+  largest = jnp.asarray(_LARGEST, logp.dtype)
+  return _beyond_first(jax.lax.clamp(-largest, ref_logp - logp, largest))
+
+
+@jax.custom_jvp
+def _beyond_first(x):
+  """exp(x) - 1 - x, to full precision also where x is small."""
+  series = jnp.zeros_like(x)
+  for n in reversed(range(2, _terms(x.dtype))):
+    series = series * x + 1 / math.factorial(n)
+  return jnp.where(jnp.abs(x) < _SMALL, series * x * x, jnp.exp(x) - 1 - x)
+
+
+def _terms(dtype):
+  """Up to which power of x < _SMALL the exponential series is needed."""
+  n = 2
+  while _SMALL ** (n - 2) / math.factorial(n) > jnp.finfo(dtype).eps / 4:
+    n += 1
+  return n
+
+
+@_beyond_first.defjvp
+def _beyond_first_jvp(primals, tangents):
+  """Its derivative, exp(x) - 1, is x more than itself."""
+  (x,), (dx,) = primals, tangents
+  y = _beyond_first(x)
+  return y, (x + y) * dx
 
 
 def k3_cut(logp: jax.Array, ref_logp: jax.Array) -> jax.Array:

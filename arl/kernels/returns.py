@@ -8,55 +8,12 @@ gradient.
 """
 
 import functools
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 
 from arl import levels, ranges
-
-
-def scan_back(
-  step: Callable,
-  mask: jax.Array,
-  seq: levels.Level,
-  *columns: jax.Array,
-  carried: int,
-) -> jax.Array:
-  """Runs `step(carry, x) -> carry` from last to first over the policy's tokens.
-
-  Args:
-    step: of two tuples of [B]: the carry and, at one token, the columns.
-    mask: bool [B, T], the tokens that take a step; others leave the carry.
-    seq: the carry starts at 0 at the end of each of its segments.
-    *columns: [B, T].
-    carried: how many entries the carry has.
-
-  Returns:
-    The first entry of the carry after each token, 0 off the mask; no gradient.
-  """
-  columns = tuple(jnp.broadcast_to(x, mask.shape) for x in columns)
-  columns = jax.lax.stop_gradient(columns)
-  zero = jnp.zeros(mask.shape[0], columns[0].dtype)
-  carry = (zero,) * carried
-  # Which segment the carry is of; None where a row has one only.
-  ids = None if seq.ids.shape[1] == 1 else seq.ids.T
-  nothing = None if ids is None else jnp.full_like(ids[0], -1)
-
-  def body(state, x):
-    carry, of_carry = state
-    on, here, *xs = x
-    start = carry
-    if here is not None:
-      start = tuple(jnp.where(here == of_carry, c, 0) for c in carry)
-      of_carry = jnp.where(on, here, of_carry)
-    new = step(start, tuple(xs))
-    carry = tuple(jnp.where(on, n, c) for n, c in zip(new, carry))
-    return (carry, of_carry), jnp.where(on, new[0], 0)
-
-  xs = (mask.T, ids, *(x.T for x in columns))
-  _, out = jax.lax.scan(body, (carry, nothing), xs, reverse=True)
-  return out.T
+from arl.kernels import scans
 
 
 def reward_to_go(
@@ -72,7 +29,7 @@ def reward_to_go(
     (later,), (reward,) = carry, x
     return (reward + gamma * later,)
 
-  return scan_back(step, mask, seq, rewards, carried=1)
+  return scans.back(step, mask, seq, rewards, carried=1)
 
 
 def _step(carry, x, gamma, lam):
@@ -98,7 +55,7 @@ def gae(
   sequence that a limit cut off is no exception: see `shaping.bootstrap`.
   """
   step = functools.partial(_step, gamma=gamma, lam=lam)
-  return scan_back(step, mask, seq, rewards, old_value, carried=2)
+  return scans.back(step, mask, seq, rewards, old_value, carried=2)
 
 
 def length_adaptive_gae(
@@ -125,7 +82,7 @@ def length_adaptive_gae(
     return _step(carry, own, gamma, lam)
 
   columns = rewards, old_value, decay
-  return scan_back(step, mask, seq, *columns, carried=2)
+  return scans.back(step, mask, seq, *columns, carried=2)
 
 
 def lambda_return(

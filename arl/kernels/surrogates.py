@@ -16,7 +16,12 @@ _LARGEST_LOG_RATIO = 20.0
 
 def ratio(log_ratio: jax.Array) -> jax.Array:
   """exp of the log-ratio, whose size is limited to 20 so that it is finite."""
-  return jnp.exp(jnp.clip(log_ratio, -_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO))
+  return jnp.exp(_clamp(log_ratio, -_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO))
+
+
+def _clamp(x, low, high):
+  """jnp.clip without gradient at a bound, where that gives half of it."""
+  return jax.lax.clamp(jnp.asarray(low, x.dtype), x, jnp.asarray(high, x.dtype))
 
 
 def reinforce(logp: jax.Array, advantage: jax.Array) -> jax.Array:
@@ -43,7 +48,7 @@ def clip(
   its whole gradient, where jnp.minimum would halve it.
   """
   r = ratio(log_ratio)
-  bounded = jnp.clip(r, 1 - low, 1 + high)
+  bounded = _clamp(r, 1 - low, 1 + high)
   return _smaller(r * advantage, bounded * advantage)
 
 

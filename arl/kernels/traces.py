@@ -10,8 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from arl import levels, ranges
-from arl.kernels import returns as returns_lib
-from arl.kernels import surrogates
+from arl.kernels import scans, surrogates
 
 
 def _ratio(old_logp, rollout_logp, mask):
@@ -46,7 +45,7 @@ def vtrace(
   ratio = _ratio(old_logp, rollout_logp, mask)
   weight = jnp.minimum(ratio, delta_cap)
   trace = lam * jnp.minimum(ratio, trace_cap)
-  excess = returns_lib.scan_back(
+  excess = scans.back(
     step, mask, seq, rewards, old_value, weight, trace, carried=2
   )
   return jax.lax.stop_gradient(jnp.where(mask, old_value + excess, 0))
@@ -76,7 +75,7 @@ def vtrace_advantage(
     return weight * (reward + gamma * next_target - value), target
 
   weight = jnp.minimum(_ratio(old_logp, rollout_logp, mask), cap)
-  return returns_lib.scan_back(
+  return scans.back(
     step, mask, seq, rewards, old_value, weight, returns, carried=2
   )
 
@@ -106,6 +105,4 @@ def retrace(
     return target, expected, trace * (target - value)
 
   trace = lam * jnp.minimum(_ratio(old_logp, rollout_logp, mask), 1)
-  return returns_lib.scan_back(
-    step, mask, seq, rewards, q, expected_q, trace, carried=3
-  )
+  return scans.back(step, mask, seq, rewards, q, expected_q, trace, carried=3)

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 
 from arl import columns as columns_lib
 from arl import levels, types
-from arl.kernels import aggregations, monitors, ratios
+from arl.kernels import monitors, ratios
 from arl.methods import binding, checks
 
 _POLICY = columns_lib.filled_by(columns_lib.POLICY)
@@ -247,12 +247,11 @@ def _term_loss(term, columns, credits, weights):
   made = run((*term.loss, *term.monitors), {**columns, **credits})
   mean = weights['metrics']
 
-  def add(x, w):
-    return jnp.sum(x * w.astype(x.dtype))
-
-  loss = term.coef * add(made['loss'], weights[term.name])
+  loss = made['loss']
+  loss = term.coef * jnp.sum(loss * weights[term.name].astype(loss.dtype))
   metrics = {
-    f'{term.name}/{name}': add(made[name], mean) for name, _ in term.monitors
+    f'{term.name}/{name}': jnp.sum(made[name]) * mean.astype(made[name].dtype)
+    for name, _ in term.monitors
   }
   return loss, {f'loss/{term.name}': loss, **metrics}
 
@@ -286,7 +285,8 @@ def method(*parts: Term | Objective) -> types.Method:
       ]
       for t in terms
     }
-    return {**weights, 'metrics': aggregations.token_mean(columns['mask'])}
+    tokens = jnp.sum(columns['mask'], dtype=float)
+    return {**weights, 'metrics': 1 / jnp.maximum(tokens, 1)}
 
   def loss(columns, credits, weights):
     frozen = jax.lax.stop_gradient(dict(columns))

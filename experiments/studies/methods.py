@@ -172,10 +172,14 @@ def main(argv: list[str]) -> None:
     if not quick or method in QUICK
   }
   runs.make([run for row in table.values() for run in row])
+  waiting = [m for m, row in table.items() if not all(map(runs.finished, row))]
+  table = {m: row for m, row in table.items() if m not in waiting}
   body = [measure(method, row, quick) for method, row in table.items()]
   if quick:
     return
-  PAGE.write_text(f'{_TEXT}\n{runs.markdown(HEADER, body)}', encoding='utf-8')
+  rest = f'\nNot run yet: {", ".join(waiting)}.\n' if waiting else ''
+  text = f'{_TEXT}\n{runs.markdown(HEADER, body)}{rest}'
+  PAGE.write_text(text, encoding='utf-8')
   draw(table)
 
 

@@ -7,6 +7,7 @@ noise on the sampler's log-probs. Prints a JSON object a line and rewrites
 experiments/results/offpolicy.md and offpolicy.png.
 """
 
+import math
 from collections.abc import Sequence
 
 from arl.report import heat
@@ -62,6 +63,12 @@ def measure(
   return value, interval
 
 
+def _cell(found, method, condition) -> str:
+  if (method, condition) not in found:
+    return 'not run yet'
+  return runs.percent(*found[method, condition])
+
+
 def main(argv: list[str]) -> None:
   del argv
   studied = QUICK if runs.quick() else (*UNCORRECTED, *CORRECTED)
@@ -72,16 +79,20 @@ def main(argv: list[str]) -> None:
   runs.make(warm)
   table = {(m, c): made(m, c) for m in studied for c in CONDITIONS}
   runs.make([run for row in table.values() for run in row])
+  table = {k: row for k, row in table.items() if all(map(runs.finished, row))}
   found = {key: measure(*key, row) for key, row in table.items()}
   if runs.quick():
     return
   runs.write_table(
     runs.RESULTS / 'offpolicy.md',
     ('method', *CONDITIONS),
-    [[m, *(runs.percent(*found[m, c]) for c in CONDITIONS)] for m in studied],
+    [[m, *(_cell(found, m, c) for c in CONDITIONS)] for m in studied],
   )
   heat.heat(
-    [[found[m, c][0] for c in CONDITIONS] for m in studied],
+    [
+      [found[m, c][0] if (m, c) in found else math.nan for c in CONDITIONS]
+      for m in studied
+    ],
     rows=studied,
     columns=tuple(CONDITIONS),
     title='Held-out success after 20 batches',

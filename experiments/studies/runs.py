@@ -26,6 +26,7 @@ def start(main: Callable[[list[str]], None]) -> None:
   """
   flags.DEFINE_bool('quick', False, 'Smoke runs: the same lines, fast.')
   flags.DEFINE_string('workdir', 'runs/studies', 'Where runs are kept.')
+  flags.DEFINE_bool('finished', False, 'Train nothing: tell what is finished.')
   app.run(main)
 
 
@@ -61,8 +62,13 @@ class Run(NamedTuple):
   overrides: tuple[str, ...] = ()
 
 
+def finished(run: Run) -> bool:
+  """Whether a run has its results."""
+  return (run.workdir / 'results.json').exists()
+
+
 def _make(run: Run) -> None:
-  if (run.workdir / 'results.json').exists():
+  if finished(run):
     return
   run.workdir.mkdir(parents=True, exist_ok=True)
   command = [
@@ -83,7 +89,12 @@ def _make(run: Run) -> None:
 
 
 def make(runs: Sequence[Run], at_once: int = 2) -> None:
-  """Trains what has no results yet; says on stderr how far it is."""
+  """Trains what has no results yet; says on stderr how far it is.
+
+  With the flag --finished it trains nothing.
+  """
+  if flags.FLAGS.finished:
+    return
   with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
     waiting = {pool.submit(_make, run): run for run in runs}
     for i, future in enumerate(concurrent.futures.as_completed(waiting), 1):

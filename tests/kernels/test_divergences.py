@@ -1,5 +1,7 @@
 """KL estimators: values by hand, gradients by enumeration."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -201,3 +203,19 @@ def test_binary_kl_bounds_that_of_the_vocabulary(x64):
   each = divergences.binary_kl(policy, behavior)
   assert np.all(np.asarray(each) > 0)
   assert np.all(np.asarray(each) < _kl(other, logits))
+
+
+@pytest.mark.parametrize('dtype', ['float32', 'float64'])
+def test_k3_and_its_slope_are_precise_at_any_size(dtype, x64):
+  del x64
+  size = np.geomspace(1e-12, 15, 400)
+  x = np.concatenate([-size, size]).astype(dtype)
+  wide = x.astype(np.longdouble)
+  near = sum(wide**n / math.factorial(n) for n in range(2, 30))
+  want = np.where(abs(wide) < 1, near, np.exp(wide) - 1 - wide)
+  zero = jnp.zeros((), x.dtype)
+  k3 = lambda x: divergences.k3(zero, x)
+  within = 8 * np.finfo(dtype).eps
+  np.testing.assert_allclose(k3(jnp.asarray(x)), want, rtol=within)
+  slope = jax.vmap(jax.grad(k3))(jnp.asarray(x))
+  np.testing.assert_allclose(slope, np.expm1(wide), rtol=within)

@@ -121,7 +121,8 @@ def test_weights_may_read_what_the_credit_of_their_term_gave():
   credits, weights = _frozen(method, columns)
   want = worked.at_end([x / 1.8 for x in worked.REWARDS])
   np.testing.assert_allclose(weights['policy'], want, atol=1e-6)
-  np.testing.assert_allclose(jnp.sum(weights['metrics']), 1, rtol=1e-6)
+  tokens = jnp.sum(columns['mask'], dtype=float)
+  np.testing.assert_allclose(weights['metrics'] * tokens, 1, rtol=1e-6)
   loss, _ = method.loss(columns, credits, weights)
   each = want * worked.column(worked.LOGP) * credits['policy']['advantage']
   np.testing.assert_allclose(loss, -jnp.sum(each), rtol=1e-5)
