@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from arl import methods
 from arl.kernels import divergences
@@ -180,7 +181,8 @@ RETURNS: dict[str, Rows] = {
 def _kernel(kernel) -> Callable[..., Any]:
   def row(golden):
     shown = compose.visible(golden.columns)
-    return kernel(**{name: shown[name] for name in binding.read_by(kernel)})
+    made = kernel(**{name: shown[name] for name in binding.read_by(kernel)})
+    return jnp.broadcast_to(made, shown['mask'].shape)
 
   return row
 
