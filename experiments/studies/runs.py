@@ -93,7 +93,7 @@ def make(runs: Sequence[Run], at_once: int = 2) -> None:
 
   With the flag --finished it trains nothing.
   """
-  if flags.FLAGS.finished:
+  if 'finished' in flags.FLAGS and flags.FLAGS.finished:
     return
   with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
     waiting = {pool.submit(_make, run): run for run in runs}

@@ -37,6 +37,19 @@ def test_what_only_drops_goes_with_anything(name, base):
   compose.method(methods.make(f'offpolicy.{name}', base=base))
 
 
+def test_anchoring_twice_is_anchoring_once():
+  once = methods.make('offpolicy.anchored')
+  assert methods.make('offpolicy.anchored', base=once) is once
+
+
+@pytest.mark.parametrize(
+  'base', ['terms.imitation', 3, {'name': 'ppo.mc_value'}]
+)
+def test_a_base_that_is_no_objective(base):
+  with pytest.raises(TypeError, match='it must be an Objective, or the name'):
+    methods.make('offpolicy.tis', base=base)
+
+
 def test_an_anchored_ratio_that_nothing_reads_counts_nothing():
   made = methods.make('offpolicy.tis', base='reinforce.rloo')
   compose.method(methods.make('offpolicy.anchored', base=made))
