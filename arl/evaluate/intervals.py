@@ -72,8 +72,7 @@ def bootstrap_mean(
   size = len(data)
   # One draw at a time: an array of all draws would need draws * n numbers.
   means = [data[random.integers(size, size=size)].mean() for _ in range(draws)]
-  low, high = np.quantile(means, [0.5 - level / 2, 0.5 + level / 2])
-  return float(low), float(high)
+  return _percentiles(means, level)
 
 
 def interquartile_mean(values: Sequence[float] | np.ndarray) -> float:
@@ -84,9 +83,8 @@ def interquartile_mean(values: Sequence[float] | np.ndarray) -> float:
   failed or was lucky does not decide it. Of three values the middle one has
   weight 2/3.
   """
-  data = np.sort(_vector('interquartile_mean', values, 1))
-  edges = np.clip(np.arange(len(data) + 1) / len(data), 0.25, 0.75)
-  return float(np.sum(np.diff(edges) * data) / 0.5)
+  data = _vector('interquartile_mean', values, at_least=1)
+  return float(_interquartile_means(data[None])[0])
 
 
 def bootstrap_rates(
@@ -140,15 +138,17 @@ def _draw(counts, chosen, rng) -> np.ndarray:
 
 
 def _interquartile_means(rates: np.ndarray) -> np.ndarray:
+  """Of each row [draws, runs]: [draws]."""
   data = np.sort(rates, axis=1)
   edges = np.clip(np.arange(data.shape[1] + 1) / data.shape[1], 0.25, 0.75)
   return data @ np.diff(edges) / 0.5
 
 
-def _percentiles(values: np.ndarray, level: float) -> tuple[float, float]:
+def _percentiles(
+  values: Sequence[float] | np.ndarray, level: float
+) -> tuple[float, float]:
   _check_level(level)
-  tail = 50 * (1 - level)
-  low, high = np.percentile(values, [tail, 100 - tail])
+  low, high = np.quantile(values, [0.5 - level / 2, 0.5 + level / 2])
   return float(low), float(high)
 
 

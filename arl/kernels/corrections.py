@@ -83,7 +83,12 @@ def masked(
   trainers; Ring-1T's own is wider.
   """
   rho = _rho(old_logp - rollout_logp)
-  return jnp.where((low <= rho) & (rho <= high), rho, 0)
+  return _in_band(rho, rho, rho, low, high)
+
+
+def _in_band(rho, least, most, low, high):
+  """rho where `least` and `most` lie in the band, otherwise 0."""
+  return jnp.where((low <= least) & (most <= high), rho, 0)
 
 
 def masked_by_product(
@@ -98,7 +103,7 @@ def masked_by_product(
   """rho, a token, in sequences whose product of rho lies in the band."""
   product = _rho(levels.total(old_logp - rollout_logp, seq, mask))
   rho = _rho(old_logp - rollout_logp)
-  return jnp.where((low <= product) & (product <= high), rho, 0)
+  return _in_band(rho, product, product, low, high)
 
 
 def masked_by_mean(
@@ -113,7 +118,7 @@ def masked_by_mean(
   """rho, a token, in sequences whose geometric mean of rho lies in the band."""
   mean = _rho(levels.mean(old_logp - rollout_logp, seq, mask))
   rho = _rho(old_logp - rollout_logp)
-  return jnp.where((low <= mean) & (mean <= high), rho, 0)
+  return _in_band(rho, mean, mean, low, high)
 
 
 def masked_by_largest(
@@ -132,7 +137,7 @@ def masked_by_largest(
   rho = _rho(old_logp - rollout_logp)
   top = levels.highest(rho, seq, mask)
   bottom = levels.lowest(rho, seq, mask)
-  return jnp.where((low <= bottom) & (top <= high), rho, 0)
+  return _in_band(rho, bottom, top, low, high)
 
 
 def self_normalized(

@@ -11,7 +11,7 @@ from arl.kernels import (
   shaping,
   surrogates,
 )
-from arl.methods import binding, compose, grpo, terms
+from arl.methods import binding, compose, filters, grpo, terms
 
 _TURN_MEAN = binding.on(aggregations.sequence_mean, seq='turn')
 
@@ -56,7 +56,7 @@ def steppo(
   """
   estimate = functools.partial(credit.turn_gae, gamma=gamma, lam=lam)
   penalty = (terms.kl(kl_coef, aggregate=_TURN_MEAN),) if kl_coef else ()
-  return turn_ppo(value_coef=value_coef)._replace(
+  return turn_ppo()._replace(
     advantage=(('advantage', estimate), ('advantage', credit.turn_whiten)),
     ratio=ratios.turn_mean,
     surrogate=functools.partial(surrogates.clip, low=low, high=high),
@@ -91,12 +91,8 @@ def step_grpo(
   key steps found and 1 for the form; here that of the environment plus 0.1
   times the mean of its scores of steps. Status: official code read.
   """
-  return grpo.grpo(clip=clip, kl_coef=kl_coef)._replace(
-    advantage=(
-      ('rewards', functools.partial(shaping.with_step_share, coef=0.1)),
-      *compose.steps(grpo.grpo().advantage),
-    )
-  )
+  shaped = functools.partial(shaping.with_step_share, coef=0.1)
+  return filters.rewarded(grpo.grpo(clip=clip, kl_coef=kl_coef), shaped)
 
 
 def step_grpo_return_to_go(
@@ -112,8 +108,9 @@ def step_grpo_return_to_go(
   survey-described, our definition.
   """
   shaped = functools.partial(shaping.with_process, coef=coef)
-  return grpo.grpo(clip=clip, kl_coef=kl_coef)._replace(
-    advantage=(('rewards', shaped), ('advantage', credit.step_return_to_go))
+  objective = grpo.grpo(clip=clip, kl_coef=kl_coef)
+  return filters.rewarded(
+    objective._replace(advantage=credit.step_return_to_go), shaped
   )
 
 

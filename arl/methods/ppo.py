@@ -70,9 +70,7 @@ def vc_ppo(
   below 1. Left out: pretraining the critic, which is a run of `terms.value`
   alone. Status: published.
   """
-  estimate = functools.partial(returns.gae, gamma=1.0, lam=lam)
-  return ppo(kl_coef=0)._replace(
-    advantage=(('advantage', estimate), WHITEN),
+  return ppo(lam=lam, kl_coef=0)._replace(
     surrogate=functools.partial(surrogates.clip, low=low, high=high),
     terms=(terms.critic(value_coef, 1.0, 1.0, value_clip),),
   )
@@ -98,10 +96,13 @@ def vapo(
   estimate = functools.partial(
     returns.length_adaptive_gae, gamma=1.0, alpha=alpha
   )
-  value = terms.critic(value_coef, 1.0, 1.0, value_clip)
-  return vc_ppo(low=low, high=high)._replace(
+  objective = vc_ppo(
+    low=low, high=high, value_coef=value_coef, value_clip=value_clip
+  )
+  more = (terms.positive(positive_coef),) if positive_coef else ()
+  return objective._replace(
     advantage=(('advantage', estimate), WHITEN),
-    terms=(value, terms.positive(positive_coef)),
+    terms=(*objective.terms, *more),
   )
 
 

@@ -21,6 +21,12 @@ def variants(temperature: float) -> dict[str, engine_lib.Sampling]:
   }
 
 
+def training(temperature: float, needs: frozenset[str]) -> engine_lib.Sampling:
+  """How training samples, for a method that reads the columns `needs`."""
+  sampled = variants(temperature)['sampled']
+  return sampled._replace(entropy='rollout_entropy' in needs)
+
+
 def held_out(world: build.World, first: int, count: int) -> list[episode.Task]:
   """Tasks that training never sees, by index."""
   return [world.env.task(base.HELD_OUT, first + i) for i in range(count)]

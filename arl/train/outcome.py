@@ -136,9 +136,7 @@ def show(
   episodes = evaluation.run(
     world,
     tasks,
-    evaluation.variants(config.rollout.temperature)['sampled']._replace(
-      entropy='rollout_entropy' in needs
-    ),
+    evaluation.training(config.rollout.temperature, needs),
     (evaluation.SHOWING,),
     samples,
     strategy if needs & getattr(strategy, 'gives', frozenset()) else None,

@@ -17,18 +17,13 @@ above it see, so that theirs may be over tau until the next update.
 """
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from arl import types
 from arl.models import functional
 from arl.train import optimizers, sharding, step
-
-Clip = Callable[[functional.Params, types.Columns], tuple[Any, dict]]
 
 
 def scales(
@@ -80,7 +75,7 @@ def make(
   frozen: str,
   microbatch: int,
   mesh: Mesh,
-) -> Clip:
+) -> step.Clip:
   """The clip as (params, columns) -> (params, metrics).
 
   The metric `train/attention_max` is the largest logit of all heads before it
