@@ -13,6 +13,7 @@ import numpy as np
 
 STOP = 'stop'  # a stop id was sampled; it is the last token of the sample
 LENGTH = 'length'  # the token limit came first
+ABORT = 'abort'  # it was interrupted: the tokens so far, perhaps none
 
 
 class Sampling(NamedTuple):
@@ -26,6 +27,7 @@ class Sampling(NamedTuple):
     stop: ids that end a sample and belong to it.
     entropy: whether samples come with the entropy of what each token was
       sampled from.
+    experts: whether samples come with the experts that each token went through.
   """
 
   temperature: float = 1.0
@@ -33,6 +35,7 @@ class Sampling(NamedTuple):
   top_k: int = 0
   stop: tuple[int, ...] = ()
   entropy: bool = False
+  experts: bool = False
 
 
 class Request(NamedTuple):
@@ -58,19 +61,25 @@ class Sample(NamedTuple):
   """What an engine sampled.
 
   Attributes:
-    tokens: int32 [n], n >= 1.
+    tokens: int32 [n], n >= 1, or 0 where it was interrupted at once.
     logp: float32 [n], of the distribution each token was sampled from.
-    finish: STOP or LENGTH.
-    version: of the weights that sampled it.
+    finish: STOP, LENGTH or ABORT.
+    versions: int32 [n], of the weights that sampled each token.
     entropy: float32 [n], in nats, of the distribution each token was sampled
       from; None unless it was asked for.
+    experts: int32 [m - 1, L, K], which K experts each of L layers of a mixture
+      chose for the first m - 1 of all m tokens, those of the request included;
+      None unless it was asked for.
+    cached: how many tokens of the request were not computed again.
   """
 
   tokens: np.ndarray
   logp: np.ndarray
   finish: str
-  version: int
+  versions: np.ndarray
   entropy: np.ndarray | None = None
+  experts: np.ndarray | None = None
+  cached: int = 0
 
 
 class Engine(Protocol):
@@ -171,27 +180,41 @@ def check_sample(sample: Sample, request: Request, stop: Sequence[int]) -> None:
     ValueError: lengths differ, a log-prob is not a log-prob, or the finish
       reason contradicts the tokens.
   """
-  n = len(sample.tokens)
-  if n != len(sample.logp) or not 1 <= n <= request.max_tokens:
+  n, least = len(sample.tokens), int(sample.finish != ABORT)
+  if not least <= n <= request.max_tokens:
     raise ValueError(
-      f'the engine gave {n} tokens and {len(sample.logp)} log-probs for a'
-      f' request of at most {request.max_tokens}; they must agree.'
+      f'the engine gave {n} tokens and says {sample.finish!r}, for a request of'
+      f' {least} to {request.max_tokens}; they must agree.'
     )
-  if sample.entropy is not None and len(sample.entropy) != n:
+  for name in ('logp', 'versions', 'entropy'):
+    column = getattr(sample, name)
+    if column is not None and len(column) != n:
+      raise ValueError(
+        f'the engine gave {n} tokens and {len(column)} numbers of {name}; they'
+        ' must agree.'
+      )
+  m = len(request.tokens) + n
+  if sample.experts is not None and len(sample.experts) != m - 1:
     raise ValueError(
-      f'the engine gave {n} tokens and {len(sample.entropy)} entropies; they'
-      ' must agree.'
+      f'the engine gave the experts of {len(sample.experts)} tokens for a'
+      f' sequence of {m}; it must give those of all but the last.'
     )
   if not np.all(np.isfinite(sample.logp)) or np.any(sample.logp > 1e-3):
     raise ValueError(
       f'the engine gave log-probs {sample.logp}, which are not all finite and'
       ' <= 0; look at its weights.'
     )
+  _check_finish(sample, stop)
+
+
+def _check_finish(sample: Sample, stop: Sequence[int]) -> None:
   ends = np.isin(sample.tokens, stop)
-  finish = STOP if ends[-1] else LENGTH
-  if np.any(ends[:-1]) or sample.finish != finish:
+  stops = int(np.sum(ends))
+  stopped = stops == 1 and bool(ends[-1])
+  finish = (STOP,) if stopped else (LENGTH, ABORT)
+  if (stops and not stopped) or sample.finish not in finish:
     raise ValueError(
       f'the engine gave {sample.tokens} and says {sample.finish!r}, while the'
       f' stop ids are {tuple(stop)}; it must end with the first stop token and'
-      f' say {STOP!r}, or hold none and say {LENGTH!r}.'
+      f' say {STOP!r}, or hold none and say {LENGTH!r} or {ABORT!r}.'
     )

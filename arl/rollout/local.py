@@ -165,7 +165,12 @@ class LocalEngine:
       finish = engine.STOP if stopped[i] else engine.LENGTH
       told = entropy[0][i, :n] if entropy else None
       sample = engine.Sample(
-        ids[i, :n], logp[i, :n], finish, self.version, told
+        tokens=ids[i, :n],
+        logp=logp[i, :n],
+        finish=finish,
+        versions=np.full(n, self.version, np.int32),
+        entropy=told,
+        cached=int(rows.start[i]),
       )
       engine.check_sample(sample, request, sampling.stop)
       slot = self._slots[slots[i]]

@@ -33,7 +33,8 @@ class ScriptedEngine:
     ids = [*self.script(request), *stop[:1]][: request.max_tokens]
     finish = engine.STOP if ids[-1] in stop else engine.LENGTH
     logp = np.full(len(ids), -np.log(self.vocab), np.float32)
-    return engine.Sample(np.array(ids, np.int32), logp, finish, self.version)
+    versions = np.full(len(ids), self.version, np.int32)
+    return engine.Sample(np.array(ids, np.int32), logp, finish, versions)
 
   def score(
     self, sequences: Sequence[Sequence[int]], temperature: float

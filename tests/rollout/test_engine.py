@@ -14,7 +14,10 @@ def request(tokens=(1, 2, 3), max_tokens=4, path=(0, 0)):
 
 def sample(tokens=(5, 6, 2), logp=(-0.1, -0.2, -0.3), finish=engine.STOP):
   return engine.Sample(
-    np.array(tokens, np.int32), np.array(logp, np.float32), finish, 0
+    np.array(tokens, np.int32),
+    np.array(logp, np.float32),
+    finish,
+    np.zeros(len(tokens), np.int32),
   )
 
 
@@ -65,15 +68,17 @@ def test_good_samples_pass():
   engine.check_sample(cut, request(), STOP)
   engine.check_sample(cut, request(), ())
   engine.check_sample(sample((2,), (-9,)), request(), STOP)
+  engine.check_sample(sample((5,), (-9,), engine.ABORT), request(), STOP)
+  engine.check_sample(sample((), (), engine.ABORT), request(), STOP)
 
 
 @pytest.mark.parametrize(
   'bad, message',
   [
     # The stop token trimmed from the ids but not from the log-probs.
-    (sample((5, 6), (-0.1,) * 3), 'gave 2 tokens and 3 log-probs for a .* 4'),
-    (sample((5,) * 5, (-0.1,) * 5, 'length'), 'gave 5 tokens and 5 log-pr'),
-    (sample((), ()), 'gave 0 tokens and 0 log-probs'),
+    (sample((5, 6), (-0.1,) * 3), 'gave 2 tokens and 3 numbers of logp'),
+    (sample((5,) * 5, (-0.1,) * 5, 'length'), "5 tokens and says 'length', f"),
+    (sample((), ()), "gave 0 tokens and says 'stop', for a request of 1 to 4"),
     (sample(logp=(-0.1, np.nan, 0)), 'are not all finite and <= 0'),
     (sample(logp=(-0.1, -np.inf, 0)), 'are not all finite and <= 0'),
     (sample(logp=(-0.1, 0.5, 0)), 'are not all finite and <= 0'),
@@ -82,7 +87,10 @@ def test_good_samples_pass():
     (sample(finish=engine.LENGTH), "says 'length', while the stop ids"),
     (sample((5, 2, 2)), 'it must end with the first stop token'),
     (sample((5, 2, 6), finish='length'), 'it must end with the first stop'),
-    (sample((5, 6, 7), finish='abort'), "says 'abort', .* say 'length'"),
+    (sample((5, 6, 2), finish='abort'), "says 'abort', while the stop ids"),
+    (sample((5, 6, 7), finish='error'), "says 'error', .* 'length' or 'abort'"),
+    (sample()._replace(versions=np.zeros(2)), '3 tokens and 2 numbers of vers'),
+    (sample()._replace(experts=np.zeros((6, 2, 2))), 'experts of 6 .* of 6; it'),
   ],
 )
 def test_bad_samples(bad, message):
@@ -103,13 +111,13 @@ def test_scripted():
   np.testing.assert_allclose(scores[0], [0, -2.1972246, -2.1972246], rtol=1e-6)
   assert scores[1].tolist() == [0]
   made.set_params(None, 3)
-  assert made.generate(asked, engine.Sampling())[0].version == 3
+  assert made.generate(asked, engine.Sampling())[0].versions.tolist() == [3] * 3
 
 
 def test_entropies_are_one_a_token():
   good = sample()._replace(entropy=np.ones(3, np.float32))
   engine.check_sample(good, request(), STOP)
-  with pytest.raises(ValueError, match='gave 3 tokens and 2 entropies; they'):
+  with pytest.raises(ValueError, match='gave 3 tokens and 2 numbers of entropy; they'):
     engine.check_sample(
       good._replace(entropy=np.ones(2, np.float32)), request(), STOP
     )

@@ -65,7 +65,7 @@ class Watched:
       samples = generate(engine, requests, sampling)
       kind, step = requests[0].path[:2]
       if kind == evaluation.TRAINING:
-        versions = {s.version for s in samples}
+        versions = {v for s in samples for v in s.versions.tolist()}
         self.sampled.setdefault(step, set()).update(versions)
       return samples
 
