@@ -2,7 +2,9 @@
 
 Plain Python and numpy, no JAX. An episode is one conversation: the prompt, what
 the policy sampled and what the environment answered, as one append-only row of
-token ids. Arrays of an episode are aligned with its tokens, shape [n].
+token ids. Arrays of an episode are aligned with its tokens, shape [n]. Where a
+context was rewritten on the way, a trajectory has several such rows: they share
+the task and the sample, and count as one.
 """
 
 import types
@@ -81,7 +83,9 @@ class Episode(NamedTuple):
     status: one of STATUSES.
     exchanges: the same conversation as text.
     error: what went wrong, for a status that is not graded.
-    extras: further columns by name, [n], that some methods read.
+    extras: further columns by name, [n, ...], that some methods read.
+    row: which row of its trajectory this is: 0 for the first, or the only one.
+      The rows of a trajectory follow each other and have one status.
   """
 
   task: Task
@@ -95,6 +99,7 @@ class Episode(NamedTuple):
   exchanges: Sequence[Exchange] = ()
   error: str = ''
   extras: Mapping[str, np.ndarray] = types.MappingProxyType({})
+  row: int = 0
 
 
 class Group(NamedTuple):
@@ -107,6 +112,22 @@ class Group(NamedTuple):
 def total_reward(episode: Episode) -> float:
   """The sum of an episode's rewards: its return without discount."""
   return float(np.sum(episode.rewards, dtype=np.float64))
+
+
+def whole(episodes: Sequence[Episode]) -> list[Episode]:
+  """One episode a trajectory, its rows joined: to count with, not to pack."""
+  made: list[Episode] = []
+  for episode in episodes:
+    if not episode.row:
+      made.append(episode)
+      continue
+    first = made.pop()
+    both = {
+      name: np.concatenate([getattr(first, name), getattr(episode, name)])
+      for name in ('tokens', 'mask', 'logp', 'rewards', 'turn')
+    }
+    made.append(first._replace(**both, status=episode.status, extras={}))
+  return made
 
 
 def graded(episode: Episode) -> bool:

@@ -68,7 +68,7 @@ def counts_by_task(
   for group in episode.groups(list(episodes)):
     totals = [
       episode.total_reward(member)
-      for member in group.episodes
+      for member in episode.whole(group.episodes)
       if episode.graded(member)
     ]
     counts.append((len(totals), sum(x >= threshold for x in totals)))

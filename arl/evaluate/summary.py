@@ -19,8 +19,8 @@ def success(
   """Success rate, its interval, and what became of the episodes.
 
   Args:
-    episodes: at least one; those whose status is not graded are counted and
-      enter no mean.
+    episodes: at least one, counted by trajectory; those whose status is not
+      graded are counted and enter no mean.
     threshold: the least total reward that is a success.
 
   Returns:
@@ -42,6 +42,7 @@ def success(
       'success: got no episodes, expected at least one; collect some before '
       'summarizing them.'
     )
+  episodes = episode.whole(episodes)
   by_status = collections.Counter(member.status for member in episodes)
   unknown = sorted(set(by_status) - episode.STATUSES)
   if unknown:

@@ -19,7 +19,7 @@ def varied(groups: Sequence[episode.Group]) -> list[episode.Group]:
   """
 
   def differs(group):
-    rewards = [episode.total_reward(e) for e in group.episodes]
+    rewards = [episode.total_reward(e) for e in episode.whole(group.episodes)]
     return max(rewards) - min(rewards) > 1e-6
 
   return [group for group in groups if differs(group)]
@@ -34,7 +34,8 @@ def most_varied(groups: Sequence[episode.Group]) -> list[episode.Group]:
   """
 
   def deviation(group):
-    return statistics.pstdev(map(episode.total_reward, group.episodes))
+    members = episode.whole(group.episodes)
+    return statistics.pstdev(map(episode.total_reward, members))
 
   spread = {i: deviation(group) for i, group in enumerate(groups)}
   order = sorted(spread, key=lambda i: -spread[i])  # stable: earlier first

@@ -147,10 +147,11 @@ def concatenate(batches: Sequence[types.Batch]) -> types.Batch:
 
 
 def _check(episodes, rows, width, max_turns, extras):
-  if len(episodes) > rows:
+  count = sum(not e.row for e in episodes)
+  if count > rows:
     raise ValueError(
-      f'pack: {len(episodes)} episodes for a batch of {rows} rows; raise rows'
-      ' or pass fewer episodes.'
+      f'pack: {count} trajectories for a batch of {rows} rows; raise rows or'
+      ' pass fewer.'
     )
   for e in episodes:
     if not len(e.tokens) or e.mask[0]:
@@ -200,6 +201,11 @@ def _check_extra(e, name):
 
 def _place(episodes, bins, shape, max_turns, extras) -> types.Batch:
   """Writes the episodes of each bin into a row, one after the other."""
+  if len(bins) > shape[0]:
+    raise ValueError(
+      f'pack: the {len(episodes)} rows of these trajectories fill {len(bins)},'
+      f' but a batch has {shape[0]}; lower prompts.samples or prompts.batch.'
+    )
 
   def empty(dtype):
     return np.zeros(shape, dtype)
@@ -211,15 +217,17 @@ def _place(episodes, bins, shape, max_turns, extras) -> types.Batch:
   others = {name: empty(columns.dtype(name)) for name in given}
   truncated, step = empty(bool), empty(np.int32)
   groups: dict[str, int] = {}
+  # The rows of one trajectory follow each other, and are one sequence.
+  trajectory = np.cumsum([not e.row for e in episodes]) - 1
   for row, members in enumerate(bins):
     at = 0
     for block, i in enumerate(members, start=1):
       e, n = episodes[i], len(episodes[i].tokens)
       where = (row, slice(at, at + n))
       tokens[where], positions[where] = e.tokens, np.arange(n)
-      segments[where], seq[where] = block, i
+      segments[where], seq[where] = block, trajectory[i]
       group[where] = groups.setdefault(e.task.id, len(groups))
-      turn[where] = i * max_turns + e.turn
+      turn[where] = trajectory[i] * max_turns + e.turn
       mask[where], rewards[where], logp[where] = e.mask, e.rewards, e.logp
       truncated[where] = e.status != episode.FINISHED
       step[where] = group[where] * max_turns + e.turn

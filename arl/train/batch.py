@@ -40,6 +40,7 @@ def check_failed(episodes: Sequence[episode.Episode], most: float) -> None:
   Raises:
     RuntimeError: more than the share `most` of the episodes have no grade.
   """
+  episodes = episode.whole(episodes)
   failed = [e for e in episodes if not episode.graded(e)]
   if len(failed) > most * len(episodes):
     raise RuntimeError(

@@ -90,7 +90,7 @@ def test_good_samples_pass():
     (sample((5, 6, 2), finish='abort'), "says 'abort', while the stop ids"),
     (sample((5, 6, 7), finish='error'), "says 'error', .* 'length' or 'abort'"),
     (sample()._replace(versions=np.zeros(2)), '3 tokens and 2 numbers of vers'),
-    (sample()._replace(experts=np.zeros((6, 2, 2))), 'experts of 6 .* of 6; it'),
+    (sample()._replace(experts=np.zeros((6, 2, 2))), 'experts of 6 .* of 6;'),
   ],
 )
 def test_bad_samples(bad, message):
@@ -117,7 +117,9 @@ def test_scripted():
 def test_entropies_are_one_a_token():
   good = sample()._replace(entropy=np.ones(3, np.float32))
   engine.check_sample(good, request(), STOP)
-  with pytest.raises(ValueError, match='gave 3 tokens and 2 numbers of entropy; they'):
+  with pytest.raises(
+    ValueError, match='3 tokens and 2 numbers of entropy; they'
+  ):
     engine.check_sample(
       good._replace(entropy=np.ones(2, np.float32)), request(), STOP
     )

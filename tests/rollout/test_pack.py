@@ -125,7 +125,7 @@ def test_padding_is_what_is_not_there():
 @pytest.mark.parametrize('how', [pack.pad, pack.pack])
 def test_errors(how):
   good = make('x', 3)
-  with pytest.raises(ValueError, match='3 episodes for a batch of 2 rows;'):
+  with pytest.raises(ValueError, match='3 trajectories for a batch of 2 rows;'):
     place(how, [good] * 3, rows=2)
   with pytest.raises(ValueError, match="'x' has 13 tokens, but a row holds"):
     place(how, [good, make('x', 13)])
