@@ -51,6 +51,7 @@ def base() -> ml_collections.ConfigDict:
         'strategy': 'strategies.multi_turn',
         'max_turns': 5,
         'turn_tokens': 24,
+        'response_tokens': 128,
         'context': 128,
         'temperature': 1.0,
         'top_p': 1.0,

@@ -77,7 +77,10 @@ def _put(one, text, chat, limits) -> episode.Episode:
   n = len(ids)
 
   def join(column, values):
-    tail = np.broadcast_to(np.asarray(values, column.dtype), n)
+    tail = np.broadcast_to(
+      np.reshape(values, (-1,) + (1,) * (column.ndim - 1)),
+      (n, *column.shape[1:]),
+    ).astype(column.dtype)
     return np.concatenate([column[:kept], tail])
 
   def earned(column):
@@ -86,6 +89,8 @@ def _put(one, text, chat, limits) -> episode.Episode:
   kept_exchanges, replaced = one.exchanges[:-1], one.exchanges[-1]
   if 'process_rewards' in extras:
     extras['process_rewards'] = earned(extras['process_rewards'])
+  for name in {'rollout_version', 'routed_experts'} & extras.keys():
+    extras[name] = join(extras[name], -1)
   return one._replace(
     tokens=join(one.tokens, ids),
     mask=join(one.mask, True),

@@ -46,10 +46,12 @@ def _demonstrate(env, chat, task, sample, limits, seed, act) -> episode.Episode:
   row = strategies.start(env, chat, task, limits, sample, seed)
   while not row.status:
     ids = chat.action(act(row.state, rng))
-    if len(row.tokens) + len(ids) > limits.context:
+    sampled = sum(row.mask) + len(ids)
+    long = len(row.tokens) + len(ids) > limits.context
+    if long or sampled > limits.response_tokens:
       row.end(episode.MAX_TOKENS)
       break
-    row.append(ids, np.full(len(ids), np.nan))
+    row.write(ids)
     strategies.advance(row, ids, engine_lib.STOP, env, chat, limits)
   return row.episode()
 

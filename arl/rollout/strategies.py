@@ -10,6 +10,7 @@ from arl import episode
 from arl.envs import base
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
+from arl.rollout import resume
 
 
 class Limits(NamedTuple):
@@ -20,11 +21,13 @@ class Limits(NamedTuple):
     turn_tokens: tokens an action may have; a longer one is cut and ends the
       episode.
     context: tokens of the whole row: prompt, samples and observations.
+    response_tokens: tokens that the policy may sample in all of its turns.
   """
 
   max_turns: int
   turn_tokens: int
   context: int
+  response_tokens: int
 
 
 class Live:
@@ -42,21 +45,42 @@ class Live:
     self.turn: list[int] = []
     self.entropy: list[float] = []
     self.process: list[float] = []
+    self.versions: list[int] = []
+    self.experts: list[np.ndarray] = []
     self.ends: list[int] = []
 
-  def append(self, ids, sampled_logp=None, entropy=None):
-    """Appends what was sampled, or with no log-probs what was observed."""
+  def observe(self, ids):
+    """Appends what the policy did not choose."""
+    n, at = len(ids), max(len(self.exchanges) - 1, 0)
+    self._append(ids, False, [0.0] * n, at)
+    self.versions += [-1] * n
+    self.entropy += [math.nan] * n
+
+  def take(self, sampled: engine_lib.Sample):
+    """Appends what an engine sampled."""
+    n = len(sampled.tokens)
+    self._append(sampled.tokens, True, sampled.logp, len(self.exchanges))
+    self.versions += [int(i) for i in sampled.versions]
+    told = [math.nan] * n if sampled.entropy is None else sampled.entropy
+    self.entropy += [float(x) for x in told]
+    if sampled.experts is not None:  # of the earlier tokens too, known before
+      self.experts += list(sampled.experts[len(self.experts) :])
+
+  def write(self, ids):
+    """Appends an action that no engine sampled: its log-probs are nan."""
     n = len(ids)
-    sampled = sampled_logp is not None
-    told = entropy is not None
-    self.entropy += [float(x) for x in entropy] if told else [math.nan] * n
-    self.process += [math.nan] * n
+    self._append(ids, True, [math.nan] * n, len(self.exchanges))
+    self.versions += [-1] * n
+    self.entropy += [math.nan] * n
+
+  def _append(self, ids, sampled, logp, turn):
+    n = len(ids)
     self.tokens += [int(i) for i in ids]
     self.mask += [sampled] * n
-    self.logp += [float(x) for x in sampled_logp] if sampled else [0.0] * n
+    self.logp += [float(x) for x in logp]
     self.rewards += [0.0] * n
-    at = len(self.exchanges)
-    self.turn += [at if sampled else max(at - 1, 0)] * n
+    self.process += [math.nan] * n
+    self.turn += [turn] * n
 
   def end(self, status, error=''):
     self.status, self.error = status, error
@@ -82,7 +106,14 @@ class Live:
     made = {name: np.array(x, np.float32) for name, x in given.items()}
     made['rollout_entropy'][~np.array(self.mask, bool)] = 0
     made['process_rewards'][~self._ends()] = 0
-    return {name: x for name, x in made.items() if np.all(np.isfinite(x))}
+    made = {name: x for name, x in made.items() if np.all(np.isfinite(x))}
+    made['rollout_version'] = np.array(self.versions, np.int32)
+    if self.experts:
+      chosen = np.array(self.experts, np.int32)
+      missing = len(self.tokens) - len(chosen)
+      wide = ((0, missing), (0, 0), (0, 0))
+      made['routed_experts'] = np.pad(chosen, wide, constant_values=-1)
+    return made
 
   def _ends(self):
     """True on the last token of each action that was answered."""
@@ -135,8 +166,9 @@ def multi_turn(
     if not going:
       break
     requests = [_request(row, limits, turn) for row in going]
-    for row, answer in zip(going, _ask(engine, requests, sampling)):
-      row.append(answer.tokens, answer.logp, answer.entropy)
+    answers = resume.generate(engine.generate, requests, sampling)
+    for row, answer in zip(going, answers):
+      row.take(answer)
       advance(row, answer.tokens, answer.finish, env, chat, limits)
   return [row.episode() for row in live]
 
@@ -151,7 +183,7 @@ def start(env, chat, task, limits, sample, path) -> Live:
   if min(limits) < 1:
     raise ValueError(f'{limits}: set each of these limits to 1 or more.')
   row = Live(task, sample, path)
-  row.append(chat.opening(task))
+  row.observe(chat.opening(task))
   if len(row.tokens) >= limits.context:
     raise ValueError(
       f'task {task.id!r}: its prompt has {len(row.tokens)} tokens, which leaves'
@@ -167,25 +199,13 @@ def start(env, chat, task, limits, sample, path) -> Live:
 
 def _request(row: Live, limits: Limits, turn: int) -> engine_lib.Request:
   room = limits.context - len(row.tokens)
+  left = limits.response_tokens - sum(row.mask)
   return engine_lib.Request(
     tokens=tuple(row.tokens),
-    max_tokens=min(limits.turn_tokens, room),
+    max_tokens=min(limits.turn_tokens, room, left),
     path=(*row.path, row.sample, turn),
     session=(*row.path, row.sample),
   )
-
-
-def _ask(engine, requests, sampling) -> list[engine_lib.Sample]:
-  """The engine's answers, which are not believed unchecked."""
-  answers = engine.generate(requests, sampling)
-  if len(answers) != len(requests):
-    raise ValueError(
-      f'the engine gave {len(answers)} samples for {len(requests)} requests; it'
-      ' must answer each, in their order.'
-    )
-  for answer, request in zip(answers, requests):
-    engine_lib.check_sample(answer, request, sampling.stop)
-  return answers
 
 
 def advance(row, ids, finish, env, chat, limits) -> None:
@@ -221,6 +241,8 @@ def advance(row, ids, finish, env, chat, limits) -> None:
     row.end(episode.FINISHED)
   elif len(row.exchanges) == limits.max_turns:
     row.end(episode.MAX_TURNS)
+  elif sum(row.mask) >= limits.response_tokens:
+    row.end(episode.MAX_TOKENS)
   else:
     _observe(row, turn.text, chat, limits)
 
@@ -235,4 +257,4 @@ def _observe(row, text, chat, limits) -> None:
   if len(row.tokens) + len(observed) >= limits.context:
     row.end(episode.MAX_TOKENS)
     return
-  row.append(observed)
+  row.observe(observed)

@@ -103,7 +103,9 @@ def method(block: ml_collections.ConfigDict) -> types.Method:
 def limits(config: ml_collections.ConfigDict) -> strategies.Limits:
   """The budgets of an episode."""
   r = config.rollout
-  return strategies.Limits(r.max_turns, r.turn_tokens, r.context)
+  return strategies.Limits(
+    r.max_turns, r.turn_tokens, r.context, r.response_tokens
+  )
 
 
 def rows_of(config: ml_collections.ConfigDict, made: types.Method) -> int:

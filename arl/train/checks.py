@@ -12,6 +12,7 @@ _COUNTS = (
   'engine.slots',
   'rollout.max_turns',
   'rollout.turn_tokens',
+  'rollout.response_tokens',
   'prompts.batch',
   'prompts.samples',
   'updates.epochs',

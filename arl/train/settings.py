@@ -36,6 +36,7 @@ TRAIN = {
     'strategy': str,
     'max_turns': int,
     'turn_tokens': int,
+    'response_tokens': int,
     'context': int,
     'temperature': float,
     'top_p': float,

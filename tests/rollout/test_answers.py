@@ -10,7 +10,9 @@ from arl.envs import base
 from arl.models import tokenizers
 from arl.rollout import answers, chat, engine, scripted, strategies
 
-LIMITS = strategies.Limits(max_turns=3, turn_tokens=8, context=64)
+LIMITS = strategies.Limits(
+  max_turns=3, turn_tokens=8, context=64, response_tokens=400
+)
 TASK = episode.Task('t', 'do it', {'answer': 'right'})
 
 
@@ -101,14 +103,20 @@ def test_scores_of_steps_stay_with_the_steps(spoken):
   assert scores[[9, 19]].tolist() == [0.5, 1.5]
   assert np.count_nonzero(scores) == 2 and len(scores) == 20
   (made,) = roll_out(spoken, environment(scores=False))
-  assert made.extras.keys() == {'answer'}
+  assert made.extras.keys() == {'answer', 'rollout_version'}
 
 
 def test_no_episode_has_entropies(spoken):
   cut = LIMITS._replace(max_turns=1)
   for limits in (LIMITS, cut):
     (made,) = roll_out(spoken, limits=limits)
-    assert made.extras.keys() == {'answer', 'process_rewards'}
+    assert made.extras.keys() == {
+      'answer',
+      'process_rewards',
+      'rollout_version',
+    }
+    version = made.extras['rollout_version']
+    assert np.array_equal(version == -1, made.extras['answer'] | ~made.mask)
   assert answers.with_reference.gives == {'answer'}
   assert answers.with_reference.lacks == {'rollout_entropy'}
 

@@ -9,7 +9,9 @@ from arl.models import tokenizers as tokenizers_lib
 from arl.rollout import chat, engine, scripted, strategies
 
 TASK = episode.Task('t', 'sum 1,2', {}, 'be brief')
-LIMITS = strategies.Limits(max_turns=3, turn_tokens=20, context=400)
+LIMITS = strategies.Limits(
+  max_turns=3, turn_tokens=20, context=400, response_tokens=400
+)
 # Ends every turn the same way, and with text after the end.
 CHATML = (
   '{% for m in messages %}'

@@ -8,7 +8,9 @@ from arl.envs import arithmetic, base
 from arl.models import tokenizers
 from arl.rollout import chat, demonstrations, engine, scripted, strategies
 
-LIMITS = strategies.Limits(max_turns=4, turn_tokens=1, context=256)
+LIMITS = strategies.Limits(
+  max_turns=4, turn_tokens=1, context=256, response_tokens=400
+)
 
 
 @pytest.fixture(scope='module')
@@ -189,7 +191,11 @@ def test_what_the_environment_scored_stays(made):
     path=(3,),
   )  # fmt: skip
   for e in episodes:
-    assert e.extras.keys() == {'demonstrated', 'process_rewards'}
+    assert e.extras.keys() == {
+      'demonstrated',
+      'process_rewards',
+      'rollout_version',
+    }
     assert np.sum(e.extras['process_rewards']) == 0.5
   assert demonstrations.beside.gives == {'demonstrated'}
   for strategy in (demonstrations.beside, demonstrations.noisy):

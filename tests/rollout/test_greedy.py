@@ -8,7 +8,9 @@ import tiny as tiny_lib
 from arl import episode
 from arl.rollout import chat, engine, greedy, scripted, strategies
 
-LIMITS = strategies.Limits(max_turns=2, turn_tokens=6, context=24)
+LIMITS = strategies.Limits(
+  max_turns=2, turn_tokens=6, context=24, response_tokens=400
+)
 
 
 class TwoFaced(scripted.ScriptedEngine):

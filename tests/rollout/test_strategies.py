@@ -13,7 +13,9 @@ from arl.envs import base
 from arl.rollout import chat, engine, scripted, strategies
 
 STOP, ASKED, SEEN, SAID = 1, 5, 6, 7
-LIMITS = strategies.Limits(max_turns=3, turn_tokens=8, context=64)
+LIMITS = strategies.Limits(
+  max_turns=3, turn_tokens=8, context=64, response_tokens=400
+)
 
 # A chat in which texts are as long as their ids and nothing is encoded.
 PLAIN = chat.Chat(
@@ -244,9 +246,16 @@ def each(edit):
 @pytest.mark.parametrize(
   'change, message',
   [
-    (each(lambda s: s._replace(tokens=s.tokens[:-1])), '2 tokens and 3 log-pr'),
     (
-      each(lambda s: s._replace(tokens=s.tokens[:-1], logp=s.logp[:-1])),
+      each(lambda s: s._replace(tokens=s.tokens[:-1])),
+      '2 tokens and 3 numbers',
+    ),
+    (
+      each(
+        lambda s: s._replace(
+          tokens=s.tokens[:-1], logp=s.logp[:-1], versions=s.versions[:-1]
+        )
+      ),
       "says 'stop', while the stop ids are",
     ),
     (each(lambda s: s._replace(finish='abort')), "says 'abort'"),
@@ -265,7 +274,10 @@ def test_answers_that_disagree_with_the_requests(change, message):
   says=st.lists(st.integers(0, 12), min_size=5, max_size=5),
   seen=st.lists(st.integers(0, 12), min_size=5, max_size=5),
   limits=st.tuples(
-    st.integers(1, 5), st.integers(1, 10), st.integers(21, 50)
+    st.integers(1, 5),
+    st.integers(1, 10),
+    st.integers(21, 50),
+    st.integers(1, 40),
   ).map(lambda values: strategies.Limits(*values)),
 )
 @hypothesis.settings(deadline=None, max_examples=150)
@@ -278,7 +290,8 @@ def test_budgets(prompt, says, seen, limits):
   sampled = 0
   for request in speaker.calls:
     n = len(request.tokens)
-    assert request.max_tokens == min(limits.turn_tokens, limits.context - n) > 0
+    room, left = limits.context - n, limits.response_tokens - sampled
+    assert request.max_tokens == min(limits.turn_tokens, room, left) > 0
     assert tuple(result.tokens[:n]) == request.tokens
     count = min(says[request.path[-1]] + 1, request.max_tokens)
     assert result.mask[n : n + count].all()
@@ -286,7 +299,11 @@ def test_budgets(prompt, says, seen, limits):
     sampled += count
   assert result.mask.sum() == sampled
   assert {len(x) for x in result[2:7]} == {len(result.tokens)}
+  assert sampled <= limits.response_tokens
   assert not result.logp[~result.mask].any()
+  version = result.extras['rollout_version']
+  assert np.array_equal(version == 0, result.mask)
+  assert set(version[~result.mask]) <= {-1}
   assert not result.rewards[~result.mask].any()
   assert set(result.tokens[~result.mask]) <= {ASKED, SEEN}
   stopped = int(result.tokens[result.mask][-1]) == STOP
@@ -294,6 +311,8 @@ def test_budgets(prompt, says, seen, limits):
     assert result.status == episode.MAX_TOKENS
   elif len(speaker.calls) == limits.max_turns:
     assert result.status == episode.MAX_TURNS
+  elif sampled == limits.response_tokens:
+    assert result.status == episode.MAX_TOKENS
   else:
     last = seen[len(speaker.calls) - 1]
     assert result.status == episode.MAX_TOKENS

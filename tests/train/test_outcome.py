@@ -70,7 +70,7 @@ def world(script, broken='.'):
     loaded=None,
     env=tiny.letters(broken=broken),
     engine=scripted.ScriptedEngine(script, vocab=8),
-    limits=strategies.Limits(max_turns=2, turn_tokens=6, context=24),
+    limits=strategies.Limits(2, 6, 24, 24),
   )
 
 

@@ -1,0 +1,108 @@
+"""Samples that were interrupted go on where they stopped.
+
+An engine may break off what it is sampling, so that new weights reach it at
+once. Each token keeps the version and the log-prob that it was sampled with,
+and the rest is sampled from the weights there are then, within what is left of
+the request's budget.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from arl.rollout import engine
+
+Generate = Callable[
+  [Sequence[engine.Request], engine.Sampling], list[engine.Sample]
+]
+# Interruptions of one request in a row that give no token.
+_PATIENCE = 8
+
+
+def generate(
+  ask: Generate, requests: Sequence[engine.Request], sampling: engine.Sampling
+) -> list[engine.Sample]:
+  """Samples to the end, however often they are interrupted on the way.
+
+  Args:
+    ask: `Engine.generate`; its answers are not believed unchecked.
+    requests: to answer. The randomness of what is resumed depends on how much
+      was sampled before, so no part repeats another.
+    sampling: how to choose tokens.
+
+  Returns:
+    A sample a request, in their order, which ended by STOP or LENGTH.
+
+  Raises:
+    ValueError: an answer that disagrees with its request.
+    RuntimeError: a request is interrupted again and again without a token.
+  """
+  made: list[engine.Sample | None] = [None] * len(requests)
+  going, idle = list(range(len(requests))), 0
+  while going:
+    rest = [_rest(requests[i], made[i]) for i in going]
+    answers = _checked(ask(rest, sampling), rest, sampling.stop)
+    idle = 0 if any(len(answer.tokens) for answer in answers) else idle + 1
+    if idle == _PATIENCE:
+      raise RuntimeError(
+        f'the engine interrupted {len(going)} requests {idle} times without a'
+        ' token; let it sample between two updates of its weights.'
+      )
+    for i, answer in zip(going, answers):
+      made[i] = _joined(made[i], answer)
+    going = [i for i in going if not _ended(requests[i], made[i])]
+  return [_closed(sample) for sample in made if sample is not None]
+
+
+def _rest(request, sample) -> engine.Request:
+  """What is left to ask for."""
+  if sample is None:
+    return request
+  n = len(sample.tokens)
+  return request._replace(
+    tokens=(*request.tokens, *sample.tokens.tolist()),
+    max_tokens=request.max_tokens - n,
+    path=(*request.path, n),
+  )
+
+
+def _checked(answers, requests, stop) -> list[engine.Sample]:
+  if len(answers) != len(requests):
+    raise ValueError(
+      f'the engine gave {len(answers)} samples for {len(requests)} requests; it'
+      ' must answer each, in their order.'
+    )
+  for answer, request in zip(answers, requests):
+    engine.check_sample(answer, request, stop)
+  return answers
+
+
+def _joined(first, second: engine.Sample) -> engine.Sample:
+  """Two parts of one sample; what was known of a token stays."""
+  if first is None:
+    return second
+  both = lambda a, b: None if a is None or b is None else np.concatenate([a, b])
+  experts = second.experts
+  if first.experts is not None and experts is not None:
+    experts = both(first.experts, experts[len(first.experts) :])
+  return engine.Sample(
+    tokens=both(first.tokens, second.tokens),
+    logp=both(first.logp, second.logp),
+    finish=second.finish,
+    versions=both(first.versions, second.versions),
+    entropy=both(first.entropy, second.entropy),
+    experts=experts,
+    cached=first.cached,
+  )
+
+
+def _ended(request, sample) -> bool:
+  full = len(sample.tokens) == request.max_tokens
+  return sample.finish != engine.ABORT or full
+
+
+def _closed(sample: engine.Sample) -> engine.Sample:
+  """A sample that was interrupted at its last token is one of full length."""
+  if sample.finish == engine.ABORT:
+    return sample._replace(finish=engine.LENGTH)
+  return sample
