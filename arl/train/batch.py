@@ -50,6 +50,25 @@ def check_failed(episodes: Sequence[episode.Episode], most: float) -> None:
     )
 
 
+def check_versions(episodes: Sequence[episode.Episode], wanted: int) -> None:
+  """Stops a run whose sampler has other weights than it was given.
+
+  Tokens that no sampler chose have no version and are passed over.
+
+  Raises:
+    RuntimeError: a token was sampled from weights of another version.
+  """
+  for one in episodes:
+    version = one.extras.get('rollout_version', np.full(1, -1))
+    others = set(version[version >= 0].tolist()) - {wanted}
+    if others:
+      raise RuntimeError(
+        f'an episode of task {one.task.id!r} was sampled with weights of version'
+        f' {sorted(others)}, but the sampler was given version {wanted}; see'
+        ' that nothing else updates it, and that it did not restart.'
+      )
+
+
 def updates(
   groups: Sequence[episode.Group],
   per_batch: int,

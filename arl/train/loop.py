@@ -112,8 +112,9 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
       began = time.monotonic()
 
       # Roll out.
+      version = max(step - config.rollout.lag, 0)
       if now.behind:
-        hand_over(state.acting(now), max(step - config.rollout.lag, 0))
+        hand_over(state.acting(now), version)
       episodes = strategy(
         world.engine,
         world.env,
@@ -125,6 +126,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
         path=(evaluation.TRAINING, step),
       )
       batch.check_failed(episodes, config.rollout.max_failed)
+      batch.check_versions(episodes, version)
       rolled_out = time.monotonic()
       graded = [e for e in episodes if episode.graded(e)]
       groups = select(episode.groups(graded))

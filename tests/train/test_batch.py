@@ -26,6 +26,19 @@ def failed(member, error='it broke'):
   return member._replace(status=episode.ENVIRONMENT_ERROR, error=error)
 
 
+def test_tokens_of_other_weights_stop_a_run():
+  (member,) = tiny.episodes(1, 1)
+  n = len(member.tokens)
+
+  def sampled(*versions):
+    version = np.resize(versions, n).astype(np.int32)
+    return member._replace(extras={'rollout_version': version})
+
+  batch.check_versions([member, sampled(-1), sampled(-1, 3, 3)], 3)
+  with pytest.raises(RuntimeError, match=r'version \[2\], .* given version 3;'):
+    batch.check_versions([sampled(3), sampled(-1, 2, 3)], 3)
+
+
 def earning(member, reward):
   rewards = np.zeros_like(member.rewards)
   rewards[-1] = reward
