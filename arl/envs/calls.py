@@ -1,10 +1,11 @@
-"""Tool calls as text: two syntaxes, typed arguments, faults as sentences.
+"""Tool calls as text: typed arguments, faults as sentences.
 
 Whatever a policy writes becomes a `Call` or a `Fault`; nothing it writes
 raises, and reading takes time linear in its length. `parse` reads the small
 syntax `name(argument, argument)`, for models that spell one character at a
 time. `json_calls` reads `<tool_call>{"name": .., "arguments": ..}</tool_call>`
-blocks, for models whose chat template writes them.
+blocks, for models whose chat template writes them. `arl.envs.call_syntax` has
+the others, and all of them by name.
 """
 
 import json
@@ -57,16 +58,18 @@ class Fault(NamedTuple):
   error: str
 
 
-class JsonCalls(NamedTuple):
-  """The calls of one reply.
+class Reply(NamedTuple):
+  """What a text that may hold calls says.
 
   Attributes:
     calls: well-formed calls and the faults of closed but broken ones, in order.
     truncated: whether the text ends inside a call.
+    rest: the text without its well-formed calls.
   """
 
   calls: tuple[Call | Fault, ...]
   truncated: bool
+  rest: str
 
 
 def parse(text: str, tools: Sequence[Tool]) -> Call | Fault:
@@ -127,7 +130,7 @@ def invoke(call: Call | Fault, tools: Sequence[Tool]) -> str:
   return observation
 
 
-def json_calls(text: str) -> JsonCalls:
+def json_calls(text: str) -> Reply:
   """Reads the `<tool_call>` blocks of a reply.
 
   The JSON decoder decides where a call ends, so its strings may hold tags and
@@ -139,7 +142,7 @@ def json_calls(text: str) -> JsonCalls:
   tags = list(_TAG.finditer(text))
   closings = [tag.start() for tag in tags if tag.group() == '</tool_call>']
   last_closing = closings[-1] if closings else -1
-  found: list[Call | Fault] = []
+  found: list[tuple[Call | Fault, int, int]] = []
   position, thinking, thought, truncated = 0, False, False, False
   for tag in tags:
     if tag.start() < position:
@@ -156,8 +159,21 @@ def json_calls(text: str) -> JsonCalls:
         if not closed and last_closing < position:
           truncated = True
           break
-        found.append(call)
-  return JsonCalls(tuple(found), truncated)
+        found.append((call, tag.start(), position))
+  return reply(text, found, truncated)
+
+
+def reply(
+  text: str, found: Sequence[tuple[Call | Fault, int, int]], truncated: bool
+) -> Reply:
+  """A Reply from what was found in a text, and from where to where each is."""
+  kept, position = [], 0
+  for call, start, end in found:
+    if isinstance(call, Call):
+      kept.append(text[position:start])
+      position = end
+  rest = ''.join([*kept, text[position:]])
+  return Reply(tuple(call for call, _, _ in found), truncated, rest)
 
 
 def _find(name: str, tools: Sequence[Tool]) -> Tool | Fault:
@@ -215,33 +231,33 @@ def _block(text: str, start: int) -> tuple[Call | Fault, int, bool]:
   space = _SPACE.match(text, start)
   begin = space.end() if space else start
   try:
-    value, end = _decode(text, begin)
+    value, end = decode(text, begin)
   except ValueError:
     return Fault('error: the call is no json object'), start, False
   closing = _CLOSE.match(text, end)
   if not closing:
     return Fault('error: no </tool_call> after the object'), end, False
-  return _call(value), closing.end(), True
+  return from_json(value, 'arguments'), closing.end(), True
 
 
-def _call(value: Any) -> Call | Fault:
-  """A decoded object as a call."""
-  if not isinstance(value, dict) or not {'name', 'arguments'} <= value.keys():
-    return Fault('error: a call is an object with name and arguments')
-  name, arguments = value['name'], value['arguments']
+def from_json(value: Any, key: str) -> Call | Fault:
+  """A decoded object as a call whose arguments are under the key."""
+  if not isinstance(value, dict) or not {'name', key} <= value.keys():
+    return Fault(f'error: a call is an object with name and {key}')
+  name, arguments = value['name'], value[key]
   if not isinstance(name, str):
     return Fault('error: the name of a call is a string')
   if isinstance(arguments, str):
     arguments = _spelled(arguments.strip())
   if not isinstance(arguments, dict):
-    return Fault('error: the arguments of a call are an object')
+    return Fault(f'error: the {key} of a call are an object')
   return Call(name, arguments)
 
 
 def _spelled(text: str) -> Any:
   """The JSON value a text spells; None where it spells none."""
   try:
-    value, end = _decode(text, 0)
+    value, end = decode(text, 0)
   except ValueError:
     return None
   return value if end == len(text) else None
@@ -262,7 +278,7 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def _decode(text: str, start: int) -> tuple[Any, int]:
+def decode(text: str, start: int) -> tuple[Any, int]:
   """The JSON value at start, and its end.
 
   Raises:

@@ -254,7 +254,7 @@ TABLE = {
 @pytest.mark.parametrize('case', TABLE)
 def test_json_calls(case):
   text, expected, truncated = TABLE[case]
-  assert calls.json_calls(text) == (expected, truncated)
+  assert calls.json_calls(text)[:2] == (expected, truncated)
 
 
 def test_a_deep_but_readable_argument_is_an_observation():
@@ -299,7 +299,7 @@ def test_any_object_in_prose_reads_back(written, before, ascii, indent):
   expected = tuple(
     calls.Call(name, arguments) for name, arguments, _ in written
   )
-  assert calls.json_calls(text) == (expected, False)
+  assert calls.json_calls(text)[:2] == (expected, False)
 
 
 @hypothesis.given(st.lists(st.sampled_from([*tag, *'{}[]",:\\ a'])))
