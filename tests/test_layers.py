@@ -61,7 +61,6 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 # Module or package -> libraries that nothing in it may import.
 DEVICE = ('jax', 'jaxlib', 'flax', 'optax', 'orbax', 'chex')
 NO_LIBRARY: dict[str, tuple[str, ...]] = {
-  '': ('sglang',),
   'arl.names': DEVICE,
   'arl.episode': DEVICE,
   'arl.envs': DEVICE,
@@ -79,7 +78,8 @@ ONLY_LIBRARY: dict[str, tuple[str, ...] | None] = {
 }
 # Library -> the only modules and packages that may import it.
 ONLY_IN = {
-  'torch': ('benchmarks.sides',),
+  'torch': ('benchmarks.sides', 'launch.sglang_cpu'),
+  'sglang': ('launch.sglang_cpu',),
   'transformers': ('arl.models', 'arl.rollout.chat', 'launch'),
 }
 # Package -> names that do not occur in it.

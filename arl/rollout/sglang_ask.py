@@ -1,0 +1,100 @@
+"""What is asked of SGLang's /generate: ids, never text."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from arl.rollout import engine
+
+
+class Facts(NamedTuple):
+  """What is true of every server of an engine.
+
+  Attributes:
+    ours: whether it is arl's own server, whose log-probs are always those of
+      the distribution sampled from.
+    vocab: how many ids the model knows.
+    experts: how many layers of a mixture, and experts a token; zeros for none.
+    names: the versions behind names that are no numbers.
+  """
+
+  ours: bool
+  vocab: int
+  experts: tuple[int, int]
+  names: Mapping[str, int]
+
+
+def truncated(sampling: engine.Sampling) -> bool:
+  """Whether some tokens cannot be sampled."""
+  cut = sampling.top_p < 1 or sampling.top_k > 0
+  return cut and sampling.temperature > 0
+
+
+def tokens(
+  request: engine.Request,
+  sampling: engine.Sampling,
+  facts: Facts,
+  *,
+  rid: str,
+  seed: int,
+  salt: str,
+) -> dict[str, Any]:
+  """The body of a request.
+
+  Every number that changes the distribution is given: a server may have been
+  started with other defaults.
+
+  Args:
+    request: what to continue.
+    sampling: how.
+    facts: about the servers.
+    rid: names the request; no other may begin with it, since an abort stops
+      every request whose name begins with what it is given.
+    seed: of this request.
+    salt: what was computed under another one is not used again.
+  """
+  greedy, cut = sampling.temperature == 0, truncated(sampling)
+  parameters: dict[str, Any] = {
+    'max_new_tokens': request.max_tokens,
+    'temperature': sampling.temperature,
+    'top_p': 1.0 if greedy else sampling.top_p,
+    'top_k': -1 if greedy or not sampling.top_k else sampling.top_k,
+    'min_p': 0.0,
+    'frequency_penalty': 0.0,
+    'presence_penalty': 0.0,
+    'repetition_penalty': 1.0,
+    'stop': [],
+    'stop_token_ids': [int(i) for i in sampling.stop],
+    'ignore_eos': not sampling.stop,  # it ignores stop ids, too
+    'sampling_seed': seed,
+  }
+  body: dict[str, Any] = {
+    'input_ids': [int(i) for i in request.tokens],
+    'rid': rid,
+    'sampling_params': parameters,
+    'return_logprob': True,
+    'stream': False,
+  }
+  if sampling.experts:
+    body['return_routed_experts'] = True
+  if facts.ours:
+    parameters['custom_params'] = {'path': [int(i) for i in request.path]}
+    return body
+  body['extra_key'] = salt
+  if cut:
+    body |= {
+      'return_sampling_mask': True,
+      'sampling_logprobs_mode': 'selected',
+    }
+  return body
+
+
+def scores(ids: Sequence[int], *, rid: str) -> dict[str, Any]:
+  """The body of a request that samples nothing."""
+  return {
+    'input_ids': [int(i) for i in ids],
+    'rid': rid,
+    'sampling_params': {'max_new_tokens': 0, 'temperature': 1.0},
+    'return_logprob': True,
+    'logprob_start_len': 0,
+    'stream': False,
+  }

@@ -1,0 +1,278 @@
+"""The servers of an engine: where a request goes, and what if it fails there.
+
+Everything here runs inside one event loop.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import secrets
+import warnings
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tenacity
+
+from arl.rollout import (
+  engine,
+  sglang_answers,
+  sglang_ask,
+  sglang_route,
+  sglang_worker,
+)
+
+_TRIES = 10  # of a request, while there is a server to ask
+_LONGEST = 5.0  # seconds between tries, or looks at a server that was lost
+
+
+def _tries() -> tenacity.AsyncRetrying:
+  return tenacity.AsyncRetrying(
+    retry=tenacity.retry_if_exception_type(sglang_worker.Unreachable),
+    stop=tenacity.stop_after_attempt(_TRIES),
+    wait=tenacity.wait_exponential_jitter(0.05, _LONGEST, jitter=0.1),
+    reraise=True,
+  )
+
+
+class Fleet:
+  """Servers that hold one version of the weights.
+
+  A request that fails in a way that may pass is asked again, under another
+  name and perhaps elsewhere, after the old one was aborted where it ran.
+
+  Attributes:
+    workers: the servers.
+    facts: what is true of all of them.
+    version: that all of them were last known to hold.
+  """
+
+  def __init__(
+    self,
+    workers: Sequence[sglang_worker.Worker],
+    facts: sglang_ask.Facts,
+    *,
+    version: int,
+    seed: int,
+    patience: float,
+  ):
+    """Takes servers that were looked at.
+
+    Args:
+      workers: the servers.
+      facts: what is true of all of them.
+      version: that they hold.
+      seed: of all randomness; each request folds its path into it.
+      patience: seconds to wait for a server where none can be used.
+    """
+    self.workers, self.facts, self.version = list(workers), facts, version
+    self._seed, self._patience = seed, patience
+    self._places = sglang_route.Places()
+    self._name, self._count = secrets.token_hex(6), itertools.count()
+    self._changes = 0
+    self._tasks: set[asyncio.Task] = set()
+
+  async def close(self) -> None:
+    for task in self._tasks:
+      task.cancel()
+    await asyncio.gather(*self._tasks, return_exceptions=True)
+    await asyncio.gather(*(worker.close() for worker in self.workers))
+
+  def holds(self, version: int) -> None:
+    """Notes that all servers hold a version now.
+
+    What was computed before is not used again, whatever the servers remember.
+    """
+    self.version = version
+    self._changes += 1
+
+  # --- Calls ------------------------------------------------------------------
+
+  async def control(
+    self, path: str, body: Mapping[str, Any], timeout: float | None
+  ) -> list[dict[str, Any]]:
+    """Posts to every server and waits for all, of which none may fail."""
+    calls = [w.post(path, body, timeout) for w in self.workers]
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    failed = [a for a in answers if isinstance(a, BaseException)]
+    if failed:
+      raise failed[0]
+    return answers  # type: ignore[return-value]
+
+  async def sample(
+    self,
+    request: engine.Request,
+    sampling: engine.Sampling,
+    worker: sglang_worker.Worker | None = None,
+    salt: str = '',
+  ) -> engine.Sample:
+    """Continues a request, on any server or on this one.
+
+    Args:
+      request: what to continue.
+      sampling: how.
+      worker: None for any.
+      salt: what was computed under another one is not used; '' for the one of
+        all requests since the last update.
+    """
+
+    async def once(rid: str, worker) -> engine.Sample:
+      body = self._body(request, sampling, rid, salt)
+      answer = await worker.generate(body)
+      with self._named(answer, worker, rid):
+        return sglang_answers.to_sample(answer, request, sampling, self.facts)
+
+    return await self._ask(once, request.session, worker)
+
+  async def score(
+    self, ids: Sequence[int], worker: sglang_worker.Worker | None = None
+  ) -> np.ndarray:
+    """Log-probs [n] at temperature 1, by any server or by this one."""
+
+    async def once(rid: str, worker) -> np.ndarray:
+      answer = await worker.generate(sglang_ask.scores(ids, rid=rid))
+      with self._named(answer, worker, rid):
+        return sglang_answers.to_scores(answer, ids, self.facts)
+
+    return await self._ask(once, None, worker)
+
+  async def stream(
+    self,
+    request: engine.Request,
+    sampling: engine.Sampling,
+    give: Callable[[engine.Sample], Any],
+  ) -> None:
+    """Gives the sample as it grows; asked again only before the first piece."""
+    sample: engine.Sample | None = None
+
+    async def once(rid: str, worker) -> None:
+      nonlocal sample
+      started = self.version
+      body = self._body(request, sampling, rid) | {'stream': True}
+      try:
+        async for piece in worker.stream(body):
+          with self._named(piece, worker, rid):
+            now = sglang_answers.to_sample(piece, request, sampling, self.facts)
+            sample = sglang_answers.grown(
+              sample, now, piece['meta_info'], started, self.facts
+            )
+          give(sample)
+      except sglang_worker.Unreachable as error:
+        if sample is None:
+          raise
+        raise sglang_worker.ServerError(f'in a stream: {error}') from error
+
+    await self._ask(once, request.session, None)
+
+  # --- Requests ---------------------------------------------------------------
+
+  async def _ask(self, once: Callable, session: Any, worker: Any) -> Any:
+    """What `once` makes of a request, on the first server that succeeds."""
+    async for attempt in _tries():
+      with attempt:
+        # All names are of one length, so that none begins with another.
+        rid = f'arl-{self._name}-{next(self._count):012}'
+        chosen = worker or await self._place(session, rid)
+        async with self._turn(chosen, rid):
+          return await once(rid, chosen)
+    raise AssertionError('the last attempt returns or raises')
+
+  async def _place(self, session: Any, rid: str) -> sglang_worker.Worker:
+    """The server for a request, as soon as there is one."""
+    clock = asyncio.get_running_loop().time
+    end = clock() + self._patience
+    while not (alive := {w.url: w for w in self.workers if w.alive}):
+      if clock() > end:
+        urls = ', '.join(worker.url for worker in self.workers)
+        raise sglang_worker.ServerError(
+          f'no server could be used for {self._patience} s, of {urls}; see'
+          ' their logs.'
+        )
+      await asyncio.sleep(0.05)
+    loads = {url: worker.load for url, worker in alive.items()}
+    return alive[self._places.place(session, rid, loads)]
+
+  def _body(
+    self, request, sampling, rid: str, salt: str = ''
+  ) -> dict[str, Any]:
+    return sglang_ask.tokens(
+      request,
+      sampling,
+      self.facts,
+      rid=rid,
+      seed=sglang_route.seed_of(self._seed, request.path),
+      salt=salt or f'{self._name}-{self._changes}',
+    )
+
+  @contextlib.asynccontextmanager
+  async def _turn(self, worker: sglang_worker.Worker, rid: str):
+    """A request on a server: counted, and never left there running."""
+    worker.load += 1
+    try:
+      async with worker.turns:
+        if not worker.alive:
+          raise sglang_worker.Unreachable(f'{worker.url} was lost')
+        try:
+          yield
+        except sglang_worker.Unreachable as error:
+          if error.lost:
+            self._doubt(worker)
+          await worker.abort(rid)
+          raise
+        except (asyncio.CancelledError, sglang_worker.ServerError):
+          self._start(worker.abort(rid))
+          raise
+    finally:
+      worker.load -= 1
+
+  @contextlib.contextmanager
+  def _named(self, answer: Mapping[str, Any], worker, rid: str):
+    """Believes an answer only where it is of this request; names both."""
+    where = f'{worker.url}, request {rid}'
+    if sglang_answers.rid_of(answer) != rid:
+      raise sglang_worker.Unreachable(
+        f'{where}: the answer is that of {sglang_answers.rid_of(answer)}'
+      )
+    failed = sglang_answers.aborted_by_error(answer)
+    if failed:
+      raise sglang_worker.Unreachable(f'{where}: aborted, {failed}')
+    try:
+      yield
+    except ValueError as error:
+      raise sglang_worker.ServerError(f'{where}: {error}') from error
+
+  # --- Servers that were lost -------------------------------------------------
+
+  def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.get_running_loop().create_task(work)
+    self._tasks.add(task)
+    task.add_done_callback(self._tasks.discard)
+
+  def _doubt(self, worker: sglang_worker.Worker) -> None:
+    """Takes a server out until it answers again."""
+    if worker.alive:
+      worker.alive = False
+      self._start(self._watch(worker))
+
+  async def _watch(self, worker: sglang_worker.Worker) -> None:
+    """Lets a server back in when it holds the weights that all hold."""
+    warned = False
+    for attempt in itertools.count():
+      with contextlib.suppress(sglang_worker.ServerError):
+        name = await worker.version()
+        if self._is_current(name):
+          worker.alive = True
+          return
+        if not warned:
+          warnings.warn(
+            f'{worker.url} came back with weights {name!r}, not version'
+            f' {self.version}; it is not asked before the next ones.'
+          )
+          warned = True
+      await asyncio.sleep(min(0.05 * 2 ** min(attempt, 10), _LONGEST))
+
+  def _is_current(self, name: str) -> bool:
+    try:
+      return sglang_answers.number(name, self.facts.names) == self.version
+    except ValueError:
+      return False
