@@ -248,13 +248,13 @@ def from_json(value: Any, key: str) -> Call | Fault:
   if not isinstance(name, str):
     return Fault('error: the name of a call is a string')
   if isinstance(arguments, str):
-    arguments = _spelled(arguments.strip())
+    arguments = spelled(arguments.strip())
   if not isinstance(arguments, dict):
     return Fault(f'error: the {key} of a call are an object')
   return Call(name, arguments)
 
 
-def _spelled(text: str) -> Any:
+def spelled(text: str) -> Any:
   """The JSON value a text spells; None where it spells none."""
   try:
     value, end = decode(text, 0)

@@ -25,6 +25,8 @@ class Chat(NamedTuple):
     decode: sampled ids -> the text the environment sees, without the stop id.
     pieces: ids -> the text of each id, special ones included, for reports.
     stop: the ids that end a turn.
+    tokenizer: whose chat this is, for those who speak to the model in lists of
+      messages (`arl.rollout.templates`); None for a chat of no tokenizer.
   """
 
   opening: Callable[[episode.Task], list[int]]
@@ -33,6 +35,7 @@ class Chat(NamedTuple):
   decode: Callable[[Sequence[int]], str]
   pieces: Callable[[Sequence[int]], list[str]]
   stop: tuple[int, ...]
+  tokenizer: Any = None
 
 
 class UnfitText(ValueError):
@@ -41,6 +44,49 @@ class UnfitText(ValueError):
 
 class SpecialText(UnfitText):
   """It would be encoded as a special token."""
+
+
+def specials(tokenizer: Any) -> list[str]:
+  """The special tokens of a tokenizer, as texts."""
+  added = tokenizer.added_tokens_decoder.values()
+  return sorted(
+    {*tokenizer.all_special_tokens, *(t.content for t in added if t.special)}
+  )
+
+
+def encode(tokenizer: Any, text: str) -> list[int]:
+  """The ids of a template's text: nothing is added, markers are markers.
+
+  Raises:
+    UnfitText: the tokenizer cannot spell it.
+  """
+  try:
+    return tokenizer.encode(text, add_special_tokens=False)
+  except Exception as error:
+    raise UnfitText(
+      f'the tokenizer cannot encode {text[:80]!r} ({error}); replace the'
+      ' characters that it does not know.'
+    ) from error
+
+
+def clean(text: str, what: str, markers: Sequence[str]) -> str:
+  """The text itself, which comes from outside.
+
+  Args:
+    text: to be shown to the model.
+    what: names it in the message.
+    markers: the special tokens of the tokenizer.
+
+  Raises:
+    SpecialText: it spells one of them.
+  """
+  for marker in markers:
+    if marker in text:
+      raise SpecialText(
+        f'{what} contains {marker!r}, a special token of the tokenizer;'
+        ' remove it from the text.'
+      )
+  return text
 
 
 def _render(tokenizer, messages, prompt: bool) -> str:
@@ -125,41 +171,25 @@ def chat(tokenizer: Any, *, observation_role: str = 'tool') -> Chat:
       f' eos_token {end!r}; set eos_token to what ends a turn.'
     )
   middle = middle.removeprefix(end)  # the sample ends with it
-  added = tokenizer.added_tokens_decoder.values()
-  specials = sorted(
-    {*tokenizer.all_special_tokens, *(t.content for t in added if t.special)}
-  )
-
-  def encode(text):
-    try:
-      return tokenizer.encode(text, add_special_tokens=False)
-    except Exception as error:
-      raise UnfitText(
-        f'the tokenizer cannot encode {text[:80]!r} ({error}); replace the'
-        ' characters that it does not know.'
-      ) from error
-
-  def clean(text, what):
-    for special in specials:
-      if special in text:
-        raise SpecialText(
-          f'{what} contains {special!r}, a special token of the tokenizer;'
-          ' remove it from the text.'
-        )
-    return text
+  markers = specials(tokenizer)
 
   def opening(task):
     messages = [
-      {'role': role, 'content': clean(text, f'{what} of task {task.id!r}')}
+      {
+        'role': role,
+        'content': clean(text, f'{what} of task {task.id!r}', markers),
+      }
       for role, text, what in _messages(task, observation_role)
     ]
-    return encode(_render(tokenizer, messages, prompt=True))
+    return encode(tokenizer, _render(tokenizer, messages, prompt=True))
 
   def reply(text):
-    return encode(middle + clean(text, 'the observation') + tail)
+    text = clean(text, 'the observation', markers)
+    return encode(tokenizer, middle + text + tail)
 
   def action(text):
-    return [*encode(clean(text, 'the action')), tokenizer.eos_token_id]
+    text = clean(text, 'the action', markers)
+    return [*encode(tokenizer, text), tokenizer.eos_token_id]
 
   def decode(ids):
     kept = [i for i in ids if i != tokenizer.eos_token_id]
@@ -169,4 +199,4 @@ def chat(tokenizer: Any, *, observation_role: str = 'tool') -> Chat:
     return [tokenizer.decode([i], skip_special_tokens=False) for i in ids]
 
   stop = (tokenizer.eos_token_id,)
-  return Chat(opening, reply, action, decode, pieces, stop)
+  return Chat(opening, reply, action, decode, pieces, stop, tokenizer)

@@ -1,0 +1,409 @@
+"""Prompts of conversations: sampled ids stay, until a turn is rewritten."""
+
+import json
+
+import conversations
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import tokenizers
+
+from arl import episode
+from arl.envs import call_syntax
+from arl.models import tokenizers as tokenizers_lib
+from arl.rollout import chat, engine, messages, proxy_reply, record, templates
+
+TOOL = {
+  'type': 'function',
+  'function': {
+    'name': 'get',
+    'description': 'looks up',
+    'parameters': {
+      'type': 'object',
+      'properties': {'key': {'type': 'string'}},
+    },
+  },
+}
+
+
+def nothing(text):
+  return call_syntax.SYNTAXES['hermes'].read(text, [])
+
+
+class Talk:
+  """A conversation of an agent with a policy, as the proxy holds it."""
+
+  def __init__(self, tokenizer, syntax='hermes', tools=(TOOL,)):
+    self.tokenizer, self.tools = tokenizer, list(tools)
+    self.template = templates.of(tokenizer)
+    self.syntax = call_syntax.SYNTAXES[syntax]
+    self.decode, self.stop = self.template.decode, self.template.stop
+    self.rollout = record.Rollout('k', episode.Task('t', '', {}))
+    self.said = []
+
+  def read(self, text):
+    return self.syntax.read(text, [])
+
+  def prompt(self):
+    given = messages.read(self.said)
+    contexts = messages.contexts(given)
+    found = [
+      self.rollout.find(m, c) if m['role'] == 'assistant' else None
+      for m, c in zip(given, contexts)
+    ]
+    ids = templates.prompt(
+      self.template,
+      given,
+      [call and record.sampled(call, self.stop) for call in found],
+      tools=self.tools,
+      read=self.read,
+      write=self.syntax.write,
+    )
+    return ids, contexts[-1]
+
+  def answer(self, text, ended=True):
+    """The policy says the text; gives the call, and the message of it."""
+    ids = self.tokenizer.encode(text, add_special_tokens=False)
+    return self.answer_ids([*ids, *self.stop] if ended else ids)
+
+  def answer_ids(self, ids):
+    prompt, context = self.prompt()
+    n = len(ids)
+    finish = engine.STOP if ids[-1] in self.stop else engine.LENGTH
+    sample = engine.Sample(
+      np.array(ids, np.int32), np.full(n, -1.0, np.float32), finish,
+      np.zeros(n, np.int32),
+    )  # fmt: skip
+    one = proxy_reply.piece(self.decode, sample, self.stop, ())
+    shown = proxy_reply.message(
+      one, str(len(self.said)), self.template.thinking, self.read
+    )
+    (message,) = messages.read([shown])
+    call = self.rollout.add(
+      prompt, sample, one.text, message=message, context=context
+    )
+    self.said.append(shown)
+    return call
+
+  def tell(self, role, content, **more):
+    self.said.append({'role': role, 'content': content, **more})
+
+  def text(self, row):
+    return self.tokenizer.decode(self.rollout.rows[row])
+
+
+def talk(name):
+  syntax = conversations.FAMILIES[name][2]
+  return Talk(conversations.family(name), syntax)
+
+
+CALL = {
+  'hermes': '<tool_call>{"name":"get",  "arguments":{"key":"é"}}</tool_call>',
+  'llama': '{"name":"get",  "parameters":{"key":"é"}}',
+}
+
+
+@pytest.mark.parametrize('name', conversations.FAMILIES)
+def test_a_tool_loop_is_one_row(name):
+  one = talk(name)
+  one.tell('system', 'be brief')
+  one.tell('user', 'pin of abc?')
+  call = CALL[conversations.FAMILIES[name][2]]
+  thought = {'thinking': '<think>\nhm\n</think>\n\n', 'opened': 'hm</think>'}
+  said = thought.get(name, '') + call
+  first = one.answer(said)
+  one.tell('tool', '731', tool_call_id='x')
+  second = one.answer(thought.get(name, '') + 'so 731')
+  assert one.said[2]['tool_calls'][0]['function']['name'] == 'get'
+  if name == 'silent':  # the wrapper around nothing is gone in a tool loop
+    assert [first.row, second.row] == [0, 1]
+    return
+  assert [first.row, second.row] == [0, 0]
+  ids = one.tokenizer.encode(said, add_special_tokens=False)
+  row = one.rollout.rows[0]
+  assert row[first.start : first.start + len(ids) + 1] == [*ids, *one.stop]
+  assert one.text(0).count('731') == 2  # the tool's, and the policy's
+
+
+def test_a_user_ends_the_thoughts():
+  one = talk('thinking')
+  one.tell('user', 'u1')
+  one.answer('<think>a</think>b')
+  one.tell('user', 'u2')
+  one.answer('plain')  # no thought: nothing to strip
+  one.tell('user', 'u3')
+  one.answer('<think>c</think>d')
+  one.tell('tool', 'e')
+  one.answer('f')
+  assert [call.row for call in one.rollout.calls] == [0, 1, 1, 1]
+  assert one.text(1).split('<|im_start|>')[1:] == [
+    'user\nu1<|im_end|>\n',
+    'assistant\nb<|im_end|>\n',
+    'user\nu2<|im_end|>\n',
+    'assistant\nplain<|im_end|>\n',
+    'user\nu3<|im_end|>\n',
+    'assistant\n<think>c</think>d<|im_end|>\n',
+    'user\n<tool_response>\ne\n</tool_response><|im_end|>\n',
+    'assistant\nf<|im_end|>',
+  ]
+
+
+def test_a_reminder_in_a_tool_loop_strips_its_thoughts():
+  one = talk('thinking')
+  one.tell('user', 'u1')
+  one.answer('<think>a</think>b')
+  one.tell('tool', 't1')
+  one.tell('user', 'mind the time')
+  one.answer('c')
+  assert [call.row for call in one.rollout.calls] == [0, 1]
+  assert 'mind the time' in one.text(1) and 'think' not in one.text(1)
+
+
+def test_an_empty_wrapper_that_is_dropped():
+  one = talk('thinking')
+  one.tell('user', 'u1')
+  one.answer('<think>\n\n</think>\n\nb')
+  one.tell('user', 'u2')
+  one.answer('c')
+  assert [call.row for call in one.rollout.calls] == [0, 1]
+  one = talk('silent')
+  one.tell('user', 'u1')
+  one.answer('b')
+  one.tell('user', 'u2')
+  one.answer('c')
+  assert [call.row for call in one.rollout.calls] == [0, 1]
+  assert one.text(0).endswith('<think>\n\n</think>\n\nb<|im_end|>')
+  assert 'assistant\nb<|im_end|>' in one.text(1)
+
+
+def test_a_tool_message_that_joins_another():
+  one = talk('merging')
+  one.tell('user', 'u1')
+  one.answer('b')
+  one.tell('tool', 't1')
+  before = one.answer('c')
+  one.said.pop()  # the agent forgets the answer, and tells one result more
+  one.tell('tool', 't2')
+  after = one.answer('d')
+  assert [before.row, after.row] == [0, 1]
+  assert one.text(1).count('<|im_start|>user') == 2
+  assert after.prompt[: before.start - 20] == before.prompt[: before.start - 20]
+
+
+def test_a_retried_prompt_is_a_row_beside():
+  one = talk('chatml')
+  one.tell('user', 'u1')
+  one.answer('a')
+  one.tell('user', 'u2')
+  one.answer('b')
+  one.said.pop()
+  retried = one.answer('c')
+  one.tell('user', 'u3')
+  assert one.answer('d').row == retried.row == 1
+  assert [call.start for call in one.rollout.calls][2] == len(
+    one.rollout.calls[1].prompt
+  )
+
+
+def test_an_edited_answer_is_text():
+  one = talk('chatml')
+  one.tell('user', 'u1')
+  one.answer('ab')
+  one.said[-1] = {**one.said[-1], 'content': 'aX'}
+  one.tell('user', 'u2')
+  one.answer('c')
+  assert [call.row for call in one.rollout.calls] == [0, 1]
+  assert 'aX' in one.text(1)
+
+
+def test_an_answer_that_was_cut_is_closed_by_the_template():
+  one = talk('chatml')
+  one.tell('user', 'u1')
+  first = one.answer('ab', ended=False)
+  one.tell('user', 'u2')
+  one.answer('c')
+  end = first.start + 2
+  assert len(one.rollout.rows) == 1
+  assert one.rollout.rows[0][end : end + 1] == list(one.stop)
+
+
+def pairs():
+  """Few ids for few letters: 'ab' is one token, or two."""
+  marks = ('<e>', '<u>', '<a>')
+  vocab = {'<p>': 0, 'ab': 1, 'a': 2, 'b': 3, 'bc': 4, 'c': 5}
+  core = tokenizers.Tokenizer(
+    tokenizers.models.BPE(vocab=vocab, merges=[('a', 'b'), ('b', 'c')])
+  )
+  core.add_special_tokens(list(marks))
+  core.decoder = tokenizers.decoders.Fuse()
+  template = (
+    "{% for m in messages %}{{ {'user': '<u>', 'assistant': '<a>'}[m.role] }}"
+    "{{ m.content }}{{ '<e>' if m.role == 'assistant' else '' }}{% endfor %}"
+    "{{ '<a>' if add_generation_prompt else '' }}"
+  )
+  return tokenizers_lib.wrap(core, template, '<p>', '<e>', marks[1:])
+
+
+def test_sampled_ids_are_never_encoded_again():
+  one = Talk(pairs(), tools=())
+  one.tell('user', 'c')
+  one.answer_ids([2, 4, *one.stop])  # 'abc', which would be [1, 5]
+  one.tell('user', 'c')
+  one.answer_ids([2, 3, *one.stop])  # 'ab', which would be [1]
+  one.tell('user', 'c')
+  one.answer_ids([5, *one.stop])
+  (e,), u, a = one.stop, *one.tokenizer.convert_tokens_to_ids(['<u>', '<a>'])
+  assert one.rollout.rows == [
+    [u, 5, a, 2, 4, e, u, 5, a, 2, 3, e, u, 5, a, 5, e]
+  ]
+
+
+def test_of_two_answers_alike_the_one_that_was_told_the_same():
+  one = Talk(pairs(), tools=())
+  one.tell('user', 'c')
+  first = one.answer_ids([2, 3, *one.stop])
+  one.said.pop()
+  one.said[0]['content'] = 'b'
+  one.answer_ids([1, *one.stop])  # 'ab' too
+  one.said = [{'role': 'user', 'content': 'c'}, one.said[1]]
+  one.tell('user', 'c')
+  assert one.answer_ids([5, *one.stop]).row == first.row == 0
+
+
+@pytest.mark.parametrize('name', ['chatml', 'llama', 'merging', 'thinking'])
+@pytest.mark.parametrize('text', ['{"n": 4, "tag": "é"}', '{"n":4,"tag":"é"}'])
+def test_arguments_are_rendered_once(name, text):
+  one = talk(name)
+  prompts = []
+  for arguments in (text, json.loads(text)):
+    function = {'name': 'get', 'arguments': arguments}
+    call = {'id': 'c1', 'type': 'function', 'function': function}
+    one.said = [
+      {'role': 'user', 'content': 'q'},
+      {'role': 'assistant', 'content': None, 'tool_calls': [call]},
+      {'role': 'tool', 'content': 'r', 'tool_call_id': 'c1'},
+    ]
+    prompts.append(one.tokenizer.decode(one.prompt()[0]))
+  assert prompts[0] == prompts[1]
+  assert prompts[0].count('{"n": 4, "tag": "é"}') == 1
+
+
+def test_a_template_without_calls_gets_them_as_text():
+  one = Talk(tokenizers_lib.characters(), 'hermes', tools=())
+  function = {'name': 'get', 'arguments': '{"key": "x"}'}
+  call = {'id': 'c1', 'type': 'function', 'function': function}
+  one.said = [
+    {'role': 'user', 'content': 'q'},
+    {'role': 'assistant', 'content': 'hm', 'tool_calls': [call]},
+    {'role': 'tool', 'content': 'r', 'tool_call_id': 'c1'},
+  ]
+  assert one.tokenizer.decode(one.prompt()[0]) == (
+    '<|user|>q<|assistant|>hm\n<tool_call>\n{"name": "get", "arguments":'
+    ' {"key": "x"}}\n</tool_call><|end|><|tool|>r<|assistant|>'
+  )
+
+
+@pytest.mark.parametrize('printed', [True, False])
+@pytest.mark.parametrize('known', [True, False])
+def test_a_sequence_begins_once(printed, known):
+  template = conversations.CHATML
+  if printed:
+    template = "{{ '<s>' }}" + template
+  marks = (*conversations.CHATML_MARKS, '<s>')
+  tokenizer = conversations.spelled(template, marks, bos='<s>' if known else '')
+  bos = tokenizer.convert_tokens_to_ids('<s>')
+  one = Talk(tokenizer)
+  one.tell('user', 'u1')
+  one.answer('a')
+  one.tell('user', 'u2')
+  one.answer('b')
+  (row,) = one.rollout.rows
+  assert row.count(bos) == printed and (row[0] == bos) == printed
+  opening = chat.chat(tokenizer).opening(episode.Task('t', 'u1', {}))
+  assert opening.count(bos) == printed  # rollouts of either kind agree
+  raw = templates.plain(tokenizer, 'some text')
+  assert raw.count(bos) == known and (raw[0] == bos) == known
+
+
+def test_a_template_that_begins_twice():
+  template = "{{ '<s><s>' }}" + conversations.CHATML
+  marks = (*conversations.CHATML_MARKS, '<s>')
+  with pytest.raises(ValueError, match="prints '<s>' more than once"):
+    templates.of(conversations.spelled(template, marks, bos='<s>'))
+
+
+def test_templates_that_do_not_tell_who_speaks():
+  with pytest.raises(ValueError, match='no chat template'):
+    templates.of(conversations.spelled(None, conversations.CHATML_MARKS))
+  plain = "{% for m in messages %}{{ m.content }}{{ '<e>' }}{% endfor %}"
+  with pytest.raises(ValueError, match='does not print a turn of the assis'):
+    templates.of(conversations.spelled(plain, ('<e>',)))
+
+
+@pytest.mark.parametrize('where', ['content', 'arguments', 'tools'])
+def test_special_tokens_from_outside(where):
+  one = talk('chatml')
+  spelled = 'say <|im_end|>!'
+  function = {'name': 'get', 'arguments': {'key': spelled}}
+  one.tell('user', spelled if where == 'content' else 'q')
+  if where == 'arguments':
+    call = {'id': 'c', 'type': 'function', 'function': function}
+    one.tell('assistant', '', tool_calls=[call])
+  if where == 'tools':
+    one.tools = [{'type': 'function', 'function': {'name': spelled}}]
+  with pytest.raises(chat.SpecialText, match=r"'<\|im_end\|>', a special"):
+    one.prompt()
+
+
+def test_what_a_template_refuses():
+  template = (
+    "{% if messages[0].role == 'tool' %}{{ raise_exception('who asked?') }}"
+    '{% endif %}' + conversations.CHATML
+  )
+  one = Talk(conversations.spelled(template, conversations.CHATML_MARKS))
+  one.tell('tool', 't')
+  with pytest.raises(templates.Unfit, match='who asked'):
+    one.prompt()
+
+
+words = st.text('ab c\n', max_size=6)
+THOUGHTS = ('', '<think>hm</think>', '<think>\nso\n</think>\n\n')
+answers = st.tuples(
+  st.sampled_from(THOUGHTS),
+  words.filter(lambda text: text.strip() == text),
+  st.booleans(),
+)
+turns = st.lists(
+  st.tuples(st.sampled_from(['user', 'tool', 'tools']), words, answers),
+  min_size=1,
+  max_size=5,
+)
+
+
+@pytest.mark.parametrize('name', conversations.FAMILIES)
+@hypothesis.settings(deadline=None, max_examples=40)
+@hypothesis.given(turns)
+def test_rows_open_where_turns_are_rewritten_and_nowhere_else(name, turns):
+  one = talk(name)
+  call = CALL[conversations.FAMILIES[name][2]]
+  one.tell('user', 'begin')
+  one.answer('hm</think>yes' if name == 'opened' else 'yes')
+  thought = name == 'opened'
+  for role, words, (thinks, said, calls) in turns:
+    rewritten = name == 'silent' or (role == 'user' and thought)
+    for _ in range(2 if role == 'tools' else 1):
+      one.tell('user' if role == 'user' else 'tool', words)
+    if name == 'opened':
+      thinks = 'hm</think>'
+    elif name != 'thinking':
+      thinks = ''
+    said = thinks + (call if calls and name != 'llama' else said)
+    before = len(one.rollout.rows)
+    made = one.answer(said)
+    assert (len(one.rollout.rows) > before) == rewritten
+    ids = one.tokenizer.encode(said, add_special_tokens=False)
+    row = one.rollout.rows[made.row]
+    assert row[made.start :] == [*ids, *one.stop]
+    assert words.strip() in one.text(made.row)
+    thought = (thought and role != 'user') or '</think>' in said
