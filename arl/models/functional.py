@@ -10,20 +10,27 @@ import jax
 from flax import nnx
 
 Params = Any  # a nested dict of arrays
-Cache = Any  # a tuple over layers of (keys, values), each [B, K, S, D]
+# A tuple over layers of (keys, values), each [B, H, S, D], and after them, of a
+# mixture of experts, those that each token chose, int32 [B, L, S, K].
+Cache = Any
 
 
 class Model(NamedTuple):
   """A causal language model.
 
   Shapes: B rows, T tokens of a row, N new tokens, S cache slots, D width,
-  V vocabulary, L layers, H query heads.
+  V vocabulary, L layers, H heads, K experts of a token.
+
+  Where experts are listed all layers count, as SGLang lists them: one without a
+  mixture lists 0 for each, which nothing reads.
 
   Attributes:
     init: (key) -> params.
-    apply: (params, tokens [B, T], positions [B, T], segments [B, T]) ->
-      hidden [B, T, D], after the final norm. A token attends to the tokens
-      before it in its row that carry the same segment; 0 marks padding.
+    apply: (params, tokens [B, T], positions [B, T], segments [B, T],
+      experts=None) -> hidden [B, T, D], after the final norm. A token attends
+      to the tokens before it in its row that carry the same segment; 0 marks
+      padding. Given experts, int [B, T, L, K], each token goes through those,
+      and through its own choice in a layer that has -1 for it.
     extend: (params, tokens [B, N], positions [B, N], cache) ->
       (hidden [B, N, D], cache). Appends tokens to cached sequences; a position
       of -1 is no token: nothing is written and its hidden means nothing. A
@@ -31,20 +38,26 @@ class Model(NamedTuple):
     attention_maxima: (params, tokens, positions, segments), as for `apply` ->
       float32 [L, H], the largest attention logit of each layer and query head
       over the pairs of tokens that see each other; -inf where none do.
+    routes: (params, tokens, positions, segments), as for `apply` -> int32
+      [B, T, L, K], the experts that each token chooses; those of padding mean
+      nothing.
     cache: (B, S) -> an empty cache.
     logits: (params, hidden [..., D]) -> float32 [..., V].
     vocab: V, how many ids the model knows.
     context: the longest sequence it was made for.
+    experts: (L, K) of a mixture; (0, 0) of a model without one.
   """
 
   init: Callable[[jax.Array], Params]
   apply: Callable[..., jax.Array]
   extend: Callable[..., tuple[jax.Array, Cache]]
   attention_maxima: Callable[..., jax.Array]
+  routes: Callable[..., jax.Array]
   cache: Callable[[int, int], Cache]
   logits: Callable[[Params, jax.Array], jax.Array]
   vocab: int
   context: int
+  experts: tuple[int, int] = (0, 0)
 
 
 # Parameters beside the decoder's, which `arl.models.heads` reads.

@@ -5,6 +5,8 @@ or cast unless the caller names a dtype. Tokenizer files are saved by
 `arl.models.tokenizers`.
 """
 
+import collections
+import itertools
 import json
 import os
 import pathlib
@@ -35,6 +37,7 @@ _PARTS = {
   'down': 'down_proj',
   'kernel': 'weight',
   'scale': 'weight',
+  'router': 'gate',
 }
 
 
@@ -47,9 +50,17 @@ class Loaded(NamedTuple):
 
 
 class _Leaf(NamedTuple):
-  """Where a tensor of a file lives in params; [out, in] there if turned."""
+  """Where a tensor of a file lives in params.
+
+  Attributes:
+    path: of the parameter.
+    part: () for all of it, (e,) for that of an expert.
+    shape: in the file.
+    turned: whether that is [out, in], and the parameter's [in, out].
+  """
 
   path: tuple[str, ...]
+  part: tuple[int, ...]
   shape: tuple[int, ...]
   turned: bool
 
@@ -111,23 +122,45 @@ def from_tensors(
       'model_type, tie_word_embeddings and the biases in config.json.'
     )
   params: dict[str, Any] = {}
-  for name, leaf in leaves.items():
-    tensor = tensors.pop(name)
-    if (
-      tensor.shape != leaf.shape or tensor.dtype not in hf_files.DTYPES.values()
-    ):
-      raise ValueError(
-        f'tensor {name} is {tensor.dtype} {tensor.shape}, but the config wants '
-        f'{leaf.shape} of a float of 16 or 32 bits; the file is of another '
-        'model or quantized.'
-      )
-    if cast is not None:
-      tensor = tensor.astype(jnp.dtype(cast))
+  path_of = lambda item: item[1].path
+  for path, group in itertools.groupby(leaves.items(), path_of):
+    pieces = [
+      (_fitting(name, tensors.pop(name), leaf, cast), leaf.part)
+      for name, leaf in group
+    ]
     node = params
-    for key in leaf.path[:-1]:
+    for key in path[:-1]:
       node = node.setdefault(key, {})
-    node[leaf.path[-1]] = jnp.asarray(tensor.T if leaf.turned else tensor)
+    node[path[-1]] = jnp.asarray(_joined(path, pieces))
   return params
+
+
+def _fitting(name, tensor, leaf, cast) -> np.ndarray:
+  """A tensor as params hold it."""
+  good = tensor.dtype in hf_files.DTYPES.values()
+  if tensor.shape != leaf.shape or not good:
+    raise ValueError(
+      f'tensor {name} is {tensor.dtype} {tensor.shape}, but the config wants '
+      f'{leaf.shape} of a float of 16 or 32 bits; the file is of another '
+      'model or quantized.'
+    )
+  if cast is not None:
+    tensor = tensor.astype(jnp.dtype(cast))
+  return tensor.T if leaf.turned else tensor
+
+
+def _joined(path, pieces) -> np.ndarray:
+  """The one tensor of a parameter, or those of its experts stacked."""
+  tensors = [tensor for tensor, _ in pieces]
+  if not pieces[0][1]:
+    return tensors[0]
+  kinds = {str(tensor.dtype) for tensor in tensors}
+  if len(kinds) > 1:
+    raise ValueError(
+      f'the experts of {"/".join(path)} are of {sorted(kinds)}; name one dtype:'
+      ' load(..., cast=...).'
+    )
+  return np.stack(tensors)
 
 
 def save(
@@ -176,16 +209,24 @@ def _leaves(size: sizes.Sizes) -> dict[str, _Leaf]:
   leaves = {}
   for keys, leaf in jax.tree_util.tree_leaves_with_path(abstract):
     path = tuple(key.key for key in keys)
+    if 'experts' in path:
+      for e in range(leaf.shape[0]):
+        shape = leaf.shape[:0:-1]
+        leaves[_name(path, e)] = _Leaf(path, (e,), shape, turned=True)
+      continue
     turned = path[-1] == 'kernel'
     shape = leaf.shape[::-1] if turned else leaf.shape
-    leaves[_name(path)] = _Leaf(path, shape, turned)
+    leaves[_name(path)] = _Leaf(path, (), shape, turned)
   return leaves
 
 
-def _name(path: tuple[str, ...]) -> str:
+def _name(path: tuple[str, ...], expert: int | None = None) -> str:
   if path[0] in ('embed', 'head'):
     return {'embed': _EMBED, 'head': _HEAD}[path[0]]
-  return '.'.join(['model', *(_PARTS.get(part, part) for part in path)])
+  names = ['model', *(_PARTS.get(part, part) for part in path)]
+  if expert is not None:
+    names[-1:] = [str(expert), names[-1], 'weight']
+  return '.'.join(names)
 
 
 def _flat(params: functional.Params, size: sizes.Sizes) -> hf_files.Tensors:
@@ -195,18 +236,22 @@ def _flat(params: functional.Params, size: sizes.Sizes) -> hf_files.Tensors:
     for keys, leaf in jax.tree_util.tree_leaves_with_path(params)
   }
   tensors: hf_files.Tensors = {}
-  for name, leaf in _leaves(size).items():
-    array = given.pop(leaf.path, None)
+  leaves = _leaves(size)
+  stacked = collections.Counter(leaf.path for leaf in leaves.values())
+  for name, leaf in leaves.items():
+    array = given.get(leaf.path)
     shape = leaf.shape[::-1] if leaf.turned else leaf.shape
+    if leaf.part:
+      shape = stacked[leaf.path], *shape
     if array is None or array.shape != shape:
       raise ValueError(
         f'params at {"/".join(leaf.path)} are '
         f'{"missing" if array is None else array.shape}, but the sizes want '
         f'{shape}; save params with the sizes that made them.'
       )
-    tensors[name] = array, leaf.turned
-  if given:
-    extra = ['/'.join(path) for path in given]
+    tensors[name] = hf_files.Piece(array, leaf.part, leaf.turned)
+  extra = ['/'.join(path) for path in given if path not in stacked]
+  if extra:
     raise ValueError(
       f'params hold {extra}, which a Hugging Face folder has no place for; '
       'drop them before saving.'
@@ -216,7 +261,9 @@ def _flat(params: functional.Params, size: sizes.Sizes) -> hf_files.Tensors:
 
 def _one_dtype(tensors: hf_files.Tensors, dtype: str | None) -> np.dtype:
   kinds = (
-    {jnp.dtype(dtype)} if dtype else {a.dtype for a, _ in tensors.values()}
+    {jnp.dtype(dtype)}
+    if dtype
+    else {piece.array.dtype for piece in tensors.values()}
   )
   if len(kinds) != 1 or not kinds <= set(hf_files.DTYPES.values()):
     raise ValueError(

@@ -7,7 +7,7 @@ an error, never ignored.
 from collections.abc import Mapping
 from typing import Any
 
-from arl.models import rope, sizes
+from arl.models import hf_rope, sizes
 
 Config = Mapping[str, Any]
 
@@ -28,10 +28,12 @@ _HARMLESS = frozenset(
     'max_window_layers',
     'output_attentions',
     'output_hidden_states',
+    'output_router_logits',
     'pad_token_id',
     'pretraining_tp',
     'problem_type',
     'return_dict',
+    'router_aux_loss_coef',
     'sliding_window',
     'torch_dtype',
     'transformers.js_config',
@@ -42,6 +44,7 @@ _HARMLESS = frozenset(
 _READ = frozenset(
   {
     'attention_bias',
+    'decoder_sparse_step',
     'head_dim',
     'hidden_act',
     'hidden_size',
@@ -49,10 +52,16 @@ _READ = frozenset(
     'layer_types',
     'max_position_embeddings',
     'mlp_bias',
+    'mlp_only_layers',
     'model_type',
+    'moe_intermediate_size',
+    'norm_topk_prob',
     'num_attention_heads',
+    'num_experts',
+    'num_experts_per_tok',
     'num_hidden_layers',
     'num_key_value_heads',
+    'num_local_experts',
     'partial_rotary_factor',
     'rms_norm_eps',
     'rope_parameters',
@@ -68,7 +77,18 @@ _MODELS = {
   'llama': 'LlamaForCausalLM',
   'qwen2': 'Qwen2ForCausalLM',
   'qwen3': 'Qwen3ForCausalLM',
+  'qwen3_moe': 'Qwen3MoeForCausalLM',
 }
+# Keys that only a mixture of experts reads.
+_MIXTURE = (
+  'decoder_sparse_step',
+  'mlp_only_layers',
+  'moe_intermediate_size',
+  'norm_topk_prob',
+  'num_experts',
+  'num_experts_per_tok',
+  'num_local_experts',
+)
 
 
 def to_sizes(config: Config) -> sizes.Sizes:
@@ -77,7 +97,8 @@ def to_sizes(config: Config) -> sizes.Sizes:
   A nested text_config speaks first and must not contradict the top. Where a key
   may be absent its published default holds: no biases, no tying, theta 10,000,
   for llama as many key heads as query heads, and for llama and qwen2 heads that
-  divide the width.
+  divide the width; for qwen3_moe experts in every layer, and weights of the
+  chosen ones that are not normalized.
 
   Raises:
     ValueError: an unknown model or rope type, a setting that is not
@@ -98,7 +119,7 @@ def to_sizes(config: Config) -> sizes.Sizes:
   if kv_heads is None:
     kv_heads = heads if family == 'llama' else need('num_key_value_heads')
   if head_dim is None:
-    divided = family != 'qwen3'
+    divided = family in ('llama', 'qwen2')
     head_dim = need('hidden_size') // heads if divided else need('head_dim')
   return sizes.Sizes(
     vocab=need('vocab_size'),
@@ -108,14 +129,15 @@ def to_sizes(config: Config) -> sizes.Sizes:
     kv_heads=kv_heads,
     head_dim=head_dim,
     mlp_width=need('intermediate_size'),
-    rope=_rope(config),
+    rope=hf_rope.read(config),
     norm_eps=need('rms_norm_eps'),
     tied=bool(config.get('tie_word_embeddings', False)),
     qkv_bias=biased or family == 'qwen2',
     out_bias=biased and family != 'qwen2',
-    qk_norm=family == 'qwen3',
+    qk_norm=family in ('qwen3', 'qwen3_moe'),
     context=need('max_position_embeddings'),
     family=family,
+    mixture=_mixture(config) if family == 'qwen3_moe' else None,
   )
 
 
@@ -125,11 +147,6 @@ def from_sizes(size: sizes.Sizes, dtype: str) -> dict[str, Any]:
   Raises:
     ValueError: the family cannot express the sizes.
   """
-  scaling = {
-    'rope_type': size.rope.type,
-    **{name: getattr(size.rope, name) for name in rope.FIELDS[size.rope.type]},
-  }
-  scaling = {name: v for name, v in scaling.items() if v is not None}
   config: dict[str, Any] = {
     'architectures': [_MODELS[size.family]],
     'model_type': size.family,
@@ -144,10 +161,7 @@ def from_sizes(size: sizes.Sizes, dtype: str) -> dict[str, Any]:
     'hidden_act': 'silu',
     'max_position_embeddings': size.context,
     'rms_norm_eps': size.norm_eps,
-    # Both spellings: readers of each would take a default for the other.
-    'rope_theta': size.rope.theta,
-    'rope_scaling': None if size.rope.type == 'default' else scaling,
-    'rope_parameters': {'rope_theta': size.rope.theta, **scaling},
+    **hf_rope.write(size.rope),
     'tie_word_embeddings': size.tied,
     # The tokenizer says these; left out, llama would read 1 and 2.
     'bos_token_id': None,
@@ -155,6 +169,17 @@ def from_sizes(size: sizes.Sizes, dtype: str) -> dict[str, Any]:
   }
   if size.family != 'qwen2':
     config['attention_bias'] = size.qkv_bias
+  if size.mixture:
+    config |= {
+      # Both spellings: readers of each would take a default for the other.
+      'num_experts': size.mixture.experts,
+      'num_local_experts': size.mixture.experts,
+      'num_experts_per_tok': size.mixture.chosen,
+      'moe_intermediate_size': size.mixture.width,
+      'norm_topk_prob': size.mixture.normalized,
+      'decoder_sparse_step': 1,
+      'mlp_only_layers': list(size.mixture.dense),
+    }
   back = to_sizes(config)
   if back != size:
     wrong = [k for k, v in size._asdict().items() if getattr(back, k) != v]
@@ -195,6 +220,12 @@ def _refuse(config: Config, family: str) -> None:
       )
   if family == 'llama' and config.get('sliding_window') is not None:
     _unimplemented('sliding_window', config)
+  for key in _MIXTURE if family != 'qwen3_moe' else ():
+    if config.get(key):
+      raise ValueError(
+        f'config.json has {key} = {config[key]!r}, but a {family} has no'
+        ' experts; correct model_type, or remove the key.'
+      )
   layers = _need(config, 'num_hidden_layers')
   kinds = config.get('layer_types')
   sliding = (
@@ -212,56 +243,29 @@ def _refuse(config: Config, family: str) -> None:
     _unimplemented('mlp_bias', config)
 
 
+def _mixture(config: Config) -> sizes.Mixture:
+  """The experts; layer i has them unless i + 1 is no multiple of the step."""
+  names = 'num_experts', 'num_local_experts'
+  counts = {config[name] for name in names if config.get(name) is not None}
+  if len(counts) > 1:
+    raise ValueError(
+      f'config.json has num_experts = {config["num_experts"]} and'
+      f' num_local_experts = {config["num_local_experts"]}; make them agree.'
+    )
+  step = config.get('decoder_sparse_step') or 1
+  dense = set(config.get('mlp_only_layers') or ())
+  layers = range(_need(config, 'num_hidden_layers'))
+  return sizes.Mixture(
+    experts=counts.pop() if counts else _need(config, 'num_experts'),
+    chosen=_need(config, 'num_experts_per_tok'),
+    width=_need(config, 'moe_intermediate_size'),
+    normalized=bool(config.get('norm_topk_prob', False)),
+    dense=tuple(i for i in layers if i in dense or (i + 1) % step),
+  )
+
+
 def _unimplemented(key: str, config: Config) -> None:
   raise ValueError(
     f'config.json has {key} = {config[key]!r}, but arl implements full '
     'attention and silu MLPs without bias; choose another model.'
   )
-
-
-def _rope(config: Config) -> sizes.Rope:
-  """Rotary settings in either spelling; of both, they must agree."""
-  found = {}
-  if config.get('rope_parameters') is not None:
-    found['rope_parameters'] = _spelled(dict(config['rope_parameters']), config)
-  if config.get('rope_scaling') is not None or not found:
-    found['rope_scaling'] = _spelled(
-      dict(config.get('rope_scaling') or {}), config
-    )
-  first, *others = found.values()
-  if any(other != first for other in others):
-    raise ValueError(
-      f'config.json has rope_scaling = {config["rope_scaling"]!r} and '
-      f'rope_parameters = {config["rope_parameters"]!r}; make them agree.'
-    )
-  return first
-
-
-def _spelled(given: dict[str, Any], config: Config) -> sizes.Rope:
-  """One dict of rotary settings, every key of it read."""
-  alias, kind = given.pop('type', None), given.pop('rope_type', None)
-  kind = kind or alias or 'default'
-  if (alias or kind) != kind or kind not in rope.FIELDS:
-    raise ValueError(
-      f'config.json has rope type {alias or kind!r}, but arl implements '
-      f'{list(rope.FIELDS)}; choose another model.'
-    )
-  top = config.get('rope_theta')
-  theta = given.pop('rope_theta', None) or top or 10_000.0
-  partial = given.pop('partial_rotary_factor', None)
-  partial = partial or config.get('partial_rotary_factor') or 1.0
-  fields = rope.FIELDS[kind]
-  unread = sorted(
-    k for k, v in given.items() if k not in fields and v is not None
-  )
-  if unread or partial != 1.0 or top not in (None, theta):
-    raise ValueError(
-      f'config.json has rope settings {given!r}, theta {top!r} and {theta!r}, '
-      f'partial_rotary_factor {partial!r}; of type {kind!r} arl reads only '
-      f'{["rope_theta", *fields]}, once, over whole heads.'
-    )
-  for key in fields if kind != 'yarn' else fields[:2]:
-    if given.get(key) is None:
-      raise ValueError(f'rope type {kind!r} needs {key!r} in config.json.')
-  settings = {k: v for k, v in given.items() if v is not None}
-  return sizes.Rope(float(theta), kind, **settings)

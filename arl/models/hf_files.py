@@ -1,9 +1,10 @@
 """The safetensors of a model folder: one file, or shards and their index."""
 
 import json
+import math
 import pathlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import ml_dtypes
@@ -11,8 +12,6 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-# By name: an array, and whether the file holds its transpose.
-Tensors = dict[str, tuple[jax.Array, bool]]
 DTYPES = {
   'F32': np.dtype(np.float32),
   'F16': np.dtype(np.float16),
@@ -20,6 +19,27 @@ DTYPES = {
 }
 _SINGLE = 'model.safetensors'
 _INDEX = 'model.safetensors.index.json'
+
+
+class Piece(NamedTuple):
+  """What becomes a tensor of a file.
+
+  Attributes:
+    array: a parameter.
+    part: which: () for all, (e,) for one of several stacked.
+    turned: whether the file holds the transpose.
+  """
+
+  array: jax.Array
+  part: tuple[int, ...]
+  turned: bool
+
+  @property
+  def size(self) -> int:
+    return math.prod(self.array.shape[len(self.part) :])
+
+
+Tensors = dict[str, Piece]
 
 
 def read(folder: pathlib.Path) -> dict[str, np.ndarray]:
@@ -70,16 +90,16 @@ def write(
       file = f'model-{number:05}-of-{len(shards):05}.safetensors'
     arrays = {}
     for name in names:
-      array, turned = tensors[name]
-      host = np.asarray(array).astype(kind)
+      piece = tensors[name]
+      host = np.asarray(piece.array[piece.part]).astype(kind)
       # The library writes the buffer as it lies, whatever the strides say.
-      arrays[name] = np.ascontiguousarray(host.T if turned else host)
+      arrays[name] = np.ascontiguousarray(host.T if piece.turned else host)
       index[name] = file
     safetensors.numpy.save_file(arrays, folder / file, {'format': 'pt'})
     # The library writes for the owner only; follow the folder, so the umask.
     (folder / file).chmod(folder.stat().st_mode & 0o666)
   if len(shards) > 1:
-    total = sum(a.size * kind.itemsize for a, _ in tensors.values())
+    total = sum(piece.size * kind.itemsize for piece in tensors.values())
     meta = {'metadata': {'total_size': total}, 'weight_map': index}
     write_json(folder / _INDEX, meta)
 
@@ -90,8 +110,8 @@ def _shards(
   """Names by file, in order."""
   names: list[str] = []
   room = max_bytes
-  for name, (array, _) in tensors.items():
-    size = array.size * itemsize
+  for name, piece in tensors.items():
+    size = piece.size * itemsize
     if names and size > room:
       yield names
       names, room = [], max_bytes

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-FAMILIES = ('llama', 'qwen2', 'qwen3')
+FAMILIES = ('llama', 'qwen2', 'qwen3', 'qwen3_moe')
 
 
 class Rope(NamedTuple):
@@ -40,6 +40,24 @@ class Rope(NamedTuple):
   truncate: bool = True
 
 
+class Mixture(NamedTuple):
+  """Experts in the place of MLPs.
+
+  Attributes:
+    experts: of a layer.
+    chosen: how many of them a token goes through.
+    width: of the gated hidden layer of each.
+    normalized: whether the weights of a token's experts add up to 1.
+    dense: the layers that keep an ordinary MLP, in order.
+  """
+
+  experts: int
+  chosen: int
+  width: int
+  normalized: bool = True
+  dense: tuple[int, ...] = ()
+
+
 class Sizes(NamedTuple):
   """Everything that decides a decoder's parameters and its forward pass.
 
@@ -59,6 +77,7 @@ class Sizes(NamedTuple):
     qk_norm: whether queries and keys are normalized by head.
     context: tokens of the longest sequence it was made for.
     family: the published architecture it is saved as, one of FAMILIES.
+    mixture: the experts, or None for an ordinary MLP in each layer.
   """
 
   vocab: int
@@ -76,6 +95,7 @@ class Sizes(NamedTuple):
   qk_norm: bool = False
   context: int = 2048
   family: str = 'llama'
+  mixture: Mixture | None = None
 
 
 def tiny(vocab: int = 97) -> Sizes:
@@ -92,6 +112,17 @@ def tiny(vocab: int = 97) -> Sizes:
     norm_eps=1e-6,
     tied=True,
     context=128,
+  )
+
+
+def tiny_moe(vocab: int = 97) -> Sizes:
+  """The smallest with experts: two of six a token; for tests."""
+  return tiny(vocab)._replace(
+    head_dim=16,
+    tied=False,
+    qk_norm=True,
+    family='qwen3_moe',
+    mixture=Mixture(experts=6, chosen=2, width=24),
   )
 
 
@@ -180,4 +211,18 @@ def qwen3_8b() -> Sizes:
     heads=32,
     mlp_width=12_288,
     tied=False,
+  )
+
+
+def qwen3_30b_a3b() -> Sizes:
+  """Qwen/Qwen3-30B-A3B."""
+  return qwen3_0_6b()._replace(
+    width=2048,
+    layers=48,
+    heads=32,
+    kv_heads=4,
+    mlp_width=6144,
+    tied=False,
+    family='qwen3_moe',
+    mixture=Mixture(experts=128, chosen=8, width=768),
   )

@@ -1,22 +1,24 @@
-"""The decoder of the Llama, Qwen2 and Qwen3 families.
+"""The decoder of the Llama, Qwen2, Qwen3 and Qwen3-MoE families.
 
 Pre-norm residual layers of grouped-query attention with rotary positions and a
-gated MLP. Modules here hold parameters and compute; the rest of arl sees only
-the functions that `make` returns.
+gated MLP, or a mixture of such. Modules here hold parameters and compute; the
+rest of arl sees only the functions that `make` returns.
 """
 
 import functools
-import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from arl.models import attention as attention_lib
+from arl.models import experts as experts_lib
 from arl.models import functional, rope, sizes
 
 REMAT = ('none', 'layer')
-Pair = tuple[jax.Array, jax.Array]
+Pair = attention_lib.Pair
 
 
 def make(
@@ -28,8 +30,8 @@ def make(
     size: its sizes.
     dtype: what it computes in and what its cache holds. Norms, softmax, rotary
       tables and logits are float32 whatever it is; so are new parameters.
-    remat: 'none', or 'layer' to keep only the input of each layer for the
-      backward pass of `apply`.
+    remat: 'none', or 'layer' to keep only the input of each layer, and the
+      experts that it chose, for the backward pass of `apply`.
 
   Raises:
     ValueError: sizes that do not fit together, or an unknown remat.
@@ -38,8 +40,12 @@ def make(
   kind = jnp.dtype(dtype)
   init, bind = functional.pure(lambda rngs: Decoder(size, kind, rngs))
 
-  def apply(params, tokens, positions, segments):
-    return bind(params).apply(tokens, positions, segments, remat)
+  listed = (size.layers, size.mixture.chosen) if size.mixture else (0, 0)
+
+  def apply(params, tokens, positions, segments, experts=None):
+    if experts is not None:
+      _check_experts(experts, tokens, listed)
+    return bind(params).apply(tokens, positions, segments, remat, experts)
 
   def extend(params, tokens, positions, cache):
     return bind(params).extend(tokens, positions, cache)
@@ -47,10 +53,17 @@ def make(
   def attention_maxima(params, tokens, positions, segments):
     return bind(params).attention_maxima(tokens, positions, segments)
 
+  def routes(params, tokens, positions, segments):
+    return bind(params).routes(tokens, positions, segments)
+
   def cache(rows, slots):
     shape = rows, size.kv_heads, slots, size.head_dim
     empty = lambda: jnp.zeros(shape, kind)
-    return tuple((empty(), empty()) for _ in range(size.layers))
+    pairs = tuple((empty(), empty()) for _ in range(size.layers))
+    if not size.mixture:
+      return pairs
+    layers, chosen = listed
+    return *pairs, jnp.zeros((rows, layers, slots, chosen), jnp.int32)
 
   def logits(params, hidden):
     return bind(params).logits(hidden)
@@ -60,10 +73,12 @@ def make(
     apply,
     extend,
     attention_maxima,
+    routes,
     cache,
     logits,
     size.vocab,
     size.context,
+    listed,
   )
 
 
@@ -81,45 +96,80 @@ class Decoder(nnx.Module):
     )
     self.embed = table()
     self.layers = nnx.List(
-      [Layer(size, dtype, rngs) for _ in range(size.layers)]
+      [Layer(i, size, dtype, rngs) for i in range(size.layers)]
     )
-    self.norm = Norm(size.width, size, dtype, rngs)
+    self.norm = attention_lib.Norm(size.width, size, dtype, rngs)
     self.head = None if size.tied else table()
     self.size, self.dtype = size, dtype
 
   def angles(self, positions):
     return rope.tables(self.size.rope, self.size.head_dim, positions)
 
-  def apply(self, tokens, positions, segments, remat):
-    angles, mask = self.angles(positions), _causal(segments)
+  def apply(self, tokens, positions, segments, remat, experts):
+    angles, mask = self.angles(positions), attention_lib.causal(segments)
     x = self.embed(tokens.reshape(-1))
-    for layer in self.layers:
-      run = lambda x, layer=layer: layer(x, angles, mask, _by_head)[0]
-      x = jax.checkpoint(run)(x) if remat == 'layer' else run(x)
+    for i, layer in enumerate(self.layers):
+      given = None
+      if experts is not None:
+        given = experts[:, :, i].reshape(len(x), -1)
+
+      def run(x, layer=layer, given=given):
+        return layer(x, angles, mask, attention_lib.by_head, given)[0]
+
+      x = self._remat(run)(x) if remat == 'layer' else run(x)
     return self.norm(x).reshape(*tokens.shape, -1)
 
+  def _remat(self, run):
+    if not self.size.mixture:
+      return jax.checkpoint(run)
+    # Computed again, a router could choose again.
+    names = jax.checkpoint_policies.save_only_these_names(experts_lib.CHOSEN)
+    return jax.checkpoint(run, policy=names)
+
   def attention_maxima(self, tokens, positions, segments):
-    angles, mask = self.angles(positions), _causal(segments)
+    angles, mask = self.angles(positions), attention_lib.causal(segments)
     x = self.embed(tokens.reshape(-1))
     found = []
     for layer in self.layers:
       found.append(
         layer.attention.maxima(layer.attention_norm(x), angles, mask)
       )
-      x, _ = layer(x, angles, mask, _by_head)
+      x, _, _ = layer(x, angles, mask, attention_lib.by_head)
     return jnp.stack(found)
+
+  def routes(self, tokens, positions, segments):
+    angles, mask = self.angles(positions), attention_lib.causal(segments)
+    x = self.embed(tokens.reshape(-1))
+    found = []
+    for layer in self.layers:
+      x, _, chosen = layer(x, angles, mask, attention_lib.by_head)
+      found.append(chosen)
+    return self._listed(found, tokens.shape)
 
   def extend(self, tokens, positions, cache):
     angles = self.angles(positions)
     slots = jnp.arange(cache[0][0].shape[2])
     mask = slots[None, None, :] <= positions[:, :, None]
     x = self.embed(tokens.reshape(-1))
-    new = []
-    for layer, old in zip(self.layers, cache, strict=True):
-      store = functools.partial(_write, old, positions)
-      x, pair = layer(x, angles, mask, store)
+    new: list[Any] = []
+    found = []
+    for layer, (keys, values) in zip(self.layers, cache):
+      store = functools.partial(_store, keys, values, positions)
+      x, pair, chosen = layer(x, angles, mask, store)
       new.append(pair)
+      found.append(chosen)
+    if self.size.mixture:
+      listed = self._listed(found, tokens.shape)
+      new.append(attention_lib.write(cache[-1], positions, listed))
     return self.norm(x).reshape(*tokens.shape, -1), tuple(new)
+
+  def _listed(self, found, shape):
+    """What the layers chose, [B*N, K] or None, as [B, N, L, K]."""
+    if not self.size.mixture:
+      return jnp.zeros((*shape, 0, 0), jnp.int32)
+    none = jnp.zeros((shape[0] * shape[1], self.size.mixture.chosen), jnp.int32)
+    chosen = [none if one is None else one for one in found]
+    return jnp.stack(chosen, 1).reshape(*shape, len(chosen), -1)
 
   def logits(self, hidden):
     table = (self.embed if self.head is None else self.head).embedding[...]
@@ -132,62 +182,40 @@ class Decoder(nnx.Module):
 
 
 class Layer(nnx.Module):
-  """Attention and MLP, each added to the residual stream."""
+  """Attention and MLP or mixture, each added to the residual stream."""
 
-  def __init__(self, size: sizes.Sizes, dtype: jnp.dtype, rngs: nnx.Rngs):
-    self.attention_norm = Norm(size.width, size, dtype, rngs)
-    self.attention = Attention(size, dtype, rngs)
-    self.mlp_norm = Norm(size.width, size, dtype, rngs)
-    self.mlp = Mlp(size, dtype, rngs)
+  def __init__(
+    self, index: int, size: sizes.Sizes, dtype: jnp.dtype, rngs: nnx.Rngs
+  ):
+    norm = lambda: attention_lib.Norm(size.width, size, dtype, rngs)
+    self.attention_norm = norm()
+    self.attention = attention_lib.Attention(size, dtype, rngs)
+    self.mlp_norm = norm()
+    mixture = size.mixture
+    if mixture is None or index in mixture.dense:
+      self.mlp: Any = Mlp(size, dtype, rngs)
+    else:
+      self.mlp = experts_lib.Mixture(size.width, mixture, dtype, rngs)
 
   def __call__(
-    self, x: jax.Array, angles: Pair, mask: jax.Array, store: Callable
-  ) -> tuple[jax.Array, Pair]:
-    """Maps x [B*N, D] to the same and what `store` made of keys and values."""
+    self,
+    x: jax.Array,
+    angles: Pair,
+    mask: jax.Array,
+    store: Callable,
+    given: jax.Array | None = None,
+  ) -> tuple[jax.Array, Pair, jax.Array | None]:
+    """Maps x [B*N, D] to the same, with what was computed on the way.
+
+    That is what `store` made of keys and values, and the experts that were
+    chosen, [B*N, K], or `given`; None where there are none to choose.
+    """
     mixed, pair = self.attention(self.attention_norm(x), angles, mask, store)
     x = x + mixed
-    return x + self.mlp(self.mlp_norm(x)), pair
-
-
-class Attention(nnx.Module):
-  """Grouped-query attention over whatever `store` returns."""
-
-  def __init__(self, size: sizes.Sizes, dtype: jnp.dtype, rngs: nnx.Rngs):
-    linear = functools.partial(nnx.Linear, dtype=dtype, rngs=rngs)
-    inner, outer = size.heads * size.head_dim, size.kv_heads * size.head_dim
-    self.query = linear(size.width, inner, use_bias=size.qkv_bias)
-    self.key = linear(size.width, outer, use_bias=size.qkv_bias)
-    self.value = linear(size.width, outer, use_bias=size.qkv_bias)
-    self.out = linear(inner, size.width, use_bias=size.out_bias)
-    if size.qk_norm:
-      self.query_norm = Norm(size.head_dim, size, dtype, rngs)
-      self.key_norm = Norm(size.head_dim, size, dtype, rngs)
-    self.size = size
-
-  def __call__(self, x, angles, mask, store):
-    query, key = self.queries_and_keys(x, angles, mask.shape[:2])
-    value = self.value(x).reshape(key.shape)
-    keys, values = store(key, value)
-    mixed = _attend(query, keys, values, mask).reshape(len(x), -1)
-    return self.out(mixed), (keys, values)
-
-  def maxima(self, x, angles, mask):
-    query, key = self.queries_and_keys(x, angles, mask.shape[:2])
-    scores = _scores(query, key.swapaxes(1, 2))
-    seen = jnp.where(mask[:, None, None], scores, -jnp.inf)
-    return seen.max((0, 3, 4)).reshape(-1)
-
-  def queries_and_keys(self, x, angles, shape):
-    """[B, N, K, G, D] and [B, N, K, D] of x [B*N, W], shape (B, N)."""
-    size = self.size
-    heads = lambda flat: flat.reshape(*shape, -1, size.head_dim)
-    query, key = heads(self.query(x)), heads(self.key(x))
-    if size.qk_norm:
-      query, key = self.query_norm(query), self.key_norm(key)
-    query, key = rope.rotate(query, *angles), rope.rotate(key, *angles)
-    groups = size.heads // size.kv_heads
-    grouped = *shape, size.kv_heads, groups, size.head_dim
-    return query.reshape(grouped), key
+    if isinstance(self.mlp, Mlp):
+      return x + self.mlp(self.mlp_norm(x)), pair, None
+    made, chosen = self.mlp(self.mlp_norm(x), given)
+    return x + made, pair, chosen
 
 
 class Mlp(nnx.Module):
@@ -205,78 +233,20 @@ class Mlp(nnx.Module):
     return self.down(jax.nn.silu(self.gate(x)) * self.up(x))
 
 
-class Norm(nnx.RMSNorm):
-  """RMSNorm that computes in float32 and answers in the dtype `answer`."""
-
-  def __init__(self, width, size, answer, rngs):
-    super().__init__(width, epsilon=size.norm_eps, dtype=jnp.float32, rngs=rngs)
-    self.answer = answer
-
-  def __call__(self, x, mask=None):
-    return super().__call__(x, mask).astype(self.answer)
+def _store(keys, values, positions, *new: jax.Array) -> Pair:
+  """The cached keys and values with those of new tokens [B, N, H, D]."""
+  put = attention_lib.write
+  return put(keys, positions, new[0]), put(values, positions, new[1])
 
 
-def _attend(
-  query: jax.Array, keys: jax.Array, values: jax.Array, mask: jax.Array
-) -> jax.Array:
-  """Softmax attention.
-
-  Args:
-    query: [B, N, K, G, D], G query heads on each of K key heads.
-    keys: [B, K, S, D].
-    values: [B, K, S, D].
-    mask: bool [B, N, S]. Where all is false the answer is a finite mean.
-  """
-  rows, length, heads, groups, dim = query.shape
-  # Finite, so that a row of nothing but padding has no nan in its gradient.
-  scores = jnp.where(mask[:, None, None], _scores(query, keys), -1e30)
-  peak = jax.lax.stop_gradient(scores.max(-1, keepdims=True))
-  weights = jnp.exp(scores - peak)
-  mixed = jnp.einsum(
-    'bkms,bksd->bkmd',
-    weights.reshape(rows, heads, groups * length, -1).astype(values.dtype),
-    values,
-    preferred_element_type=jnp.float32,
-  ).reshape(rows, heads, groups, length, dim)
-  # Dividing after mixing saves a sixth of a gradient step on CPU.
-  mixed /= weights.sum(-1, keepdims=True)
-  return mixed.transpose(0, 3, 1, 2, 4).astype(values.dtype)
-
-
-def _scores(query: jax.Array, keys: jax.Array) -> jax.Array:
-  """Attention logits, float32 [B, K, G, N, S], of what `_attend` takes."""
-  rows, length, heads, groups, dim = query.shape
-  query = query.transpose(0, 2, 3, 1, 4).reshape(rows, heads, -1, dim)
-  scores = jnp.einsum(
-    'bkmd,bksd->bkms', query, keys, preferred_element_type=jnp.float32
-  )
-  return scores.reshape(rows, heads, groups, length, -1) / math.sqrt(dim)
-
-
-def _causal(segments: jax.Array) -> jax.Array:
-  """bool [B, T, T]: whether a token, in rows, sees another, in columns."""
-  same = segments[:, :, None] == segments[:, None, :]
-  mask = same & (segments != 0)[:, None, :]
-  return mask & jnp.tri(segments.shape[1], dtype=bool)[None]
-
-
-def _by_head(keys: jax.Array, values: jax.Array) -> Pair:
-  """[B, T, K, D] -> [B, K, T, D], both."""
-  return keys.swapaxes(1, 2), values.swapaxes(1, 2)
-
-
-def _write(
-  cache: Pair, positions: jax.Array, keys: jax.Array, values: jax.Array
-) -> Pair:
-  """Puts keys and values [B, N, K, D] into slots [B, N].
-
-  A slot that the cache does not have, -1 or past its end, drops them.
-  """
-  rows = jnp.arange(positions.shape[0])[:, None]
-  # A negative index would count from the end; one past it is dropped.
-  slots = jnp.where(positions < 0, cache[0].shape[2], positions)
-  put = lambda old, new: old.at[rows, :, slots].set(new, mode='drop')
-  return put(cache[0], keys), put(cache[1], values)
+def _check_experts(experts, tokens, listed) -> None:
+  wanted = *tokens.shape, *listed
+  if experts.shape != wanted or not jnp.issubdtype(experts.dtype, jnp.integer):
+    raise ValueError(
+      f'experts are {experts.dtype} {experts.shape}, but for these tokens the'
+      f' model wants integers {wanted}: {listed} are its layers and the experts'
+      ' of a token; replay what a model of the same sizes chose.'
+    )
 
 
 def _check(size: sizes.Sizes, remat: str) -> None:
@@ -290,5 +260,21 @@ def _check(size: sizes.Sizes, remat: str) -> None:
       f'rotary positions need an even head_dim, not {size.head_dim}.'
     )
   rope.frequencies(size.rope, size.head_dim)
+  if size.mixture:
+    _check_mixture(size.mixture, size.layers)
   if remat not in REMAT:
     raise ValueError(f'remat is one of {REMAT}, not {remat!r}.')
+
+
+def _check_mixture(mixture: sizes.Mixture, layers: int) -> None:
+  if not 1 <= mixture.chosen <= mixture.experts:
+    raise ValueError(
+      f'a token chooses {mixture.chosen} of {mixture.experts} experts; set'
+      ' Mixture.chosen to 1 up to Mixture.experts.'
+    )
+  dense = mixture.dense
+  if not set(dense) < set(range(layers)) or list(dense) != sorted(set(dense)):
+    raise ValueError(
+      f'layers {dense} of {layers} are without experts; name some of them, in'
+      ' order, and not all: without any set Sizes.mixture to None.'
+    )

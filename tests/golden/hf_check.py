@@ -2,7 +2,8 @@
 
 Beside the model the folder holds expected.npz: input_ids [B, T], logits
 [B, T, V], and greedy [B, N], the first PROMPT tokens of the input and what the
-reference continued them with.
+reference continued them with; of a mixture of experts also experts
+[L, B, T, K], those that each layer chose for each token.
 """
 
 import pathlib
@@ -18,7 +19,7 @@ PROMPT = 12
 
 
 class Check(NamedTuple):
-  """One comparison: the largest logit error, or how many tokens differ."""
+  """One comparison: the largest logit error, or how many numbers differ."""
 
   name: str
   error: float
@@ -26,10 +27,11 @@ class Check(NamedTuple):
 
 
 def check_folder(folder: pathlib.Path, tolerance: float = 1e-4) -> list[Check]:
-  """Compares logits, and greedy continuation without and with a cache."""
+  """Compares logits, experts, and greedy text without and with a cache."""
   expected = np.load(pathlib.Path(folder) / 'expected.npz')
   model, params, _ = hf.load(folder)
-  logits = _logits(model, params, expected['input_ids'].astype(np.int32))
+  tokens = expected['input_ids'].astype(np.int32)
+  logits = _logits(model, params, tokens)
   error = float(np.abs(logits - expected['logits']).max())
   checks = [Check('logits', error, error <= tolerance)]
   greedy = expected['greedy'].astype(np.int32)
@@ -37,6 +39,10 @@ def check_folder(folder: pathlib.Path, tolerance: float = 1e-4) -> list[Check]:
     rows = follow(model, params, greedy[:, :PROMPT], greedy.shape[1])
     wrong = int((rows != greedy).sum())
     checks.append(Check(f'greedy by {name}', wrong, wrong == 0))
+  if 'experts' in expected:
+    routes = jax.jit(model.routes)(params, *_one_segment(tokens))
+    wrong = int((routes != expected['experts'].transpose(1, 2, 0, 3)).sum())
+    checks.append(Check('experts', wrong, wrong == 0))
   return checks
 
 
@@ -74,8 +80,11 @@ def by_extend(
 
 def _logits(model, params, tokens) -> np.ndarray:
   """Logits [B, T, V] of rows that are all one segment."""
-  positions = np.broadcast_to(np.arange(tokens.shape[1]), tokens.shape)
-  hidden = jax.jit(model.apply)(
-    params, tokens, positions.astype(np.int32), np.ones_like(tokens)
-  )
+  hidden = jax.jit(model.apply)(params, *_one_segment(tokens))
   return np.asarray(jax.jit(model.logits)(params, hidden))
+
+
+def _one_segment(tokens):
+  """Tokens, positions and segments of those rows."""
+  positions = np.broadcast_to(np.arange(tokens.shape[1]), tokens.shape)
+  return tokens, positions.astype(np.int32), np.ones_like(tokens)

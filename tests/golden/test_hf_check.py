@@ -17,6 +17,7 @@ def test_folder_agrees(folder):
     'logits',
     'greedy by apply',
     'greedy by extend',
+    *(('experts',) if folder.name.endswith('moe') else ()),
   ]
   assert all(check.ok for check in checks), checks
 
@@ -32,3 +33,15 @@ def test_disagreement_is_seen(tmp_path):
   np.testing.assert_allclose(logits.error, 0.01, rtol=1e-2)
   assert not by_apply.ok and not by_extend.ok
   assert by_apply.error == by_extend.error == 1
+
+
+def test_another_expert_is_seen(tmp_path):
+  (mixture,) = (folder for folder in FOLDERS if folder.name == 'qwen3_moe')
+  folder = shutil.copytree(mixture, tmp_path / 'changed')
+  expected = dict(np.load(folder / 'expected.npz'))
+  first = expected['experts'][0, 0, 0]
+  expected['experts'][0, 0, 0] = first[::-1]
+  np.savez(folder / 'expected.npz', **expected)
+  *others, experts = hf_check.check_folder(folder)
+  assert all(check.ok for check in others)
+  assert experts == ('experts', 2, False)
