@@ -54,6 +54,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
   'arl.train': ('arl',),
   'experiments': ('experiments.common', 'experiments.recipes'),
   'experiments.studies': ('arl', 'experiments'),
+  'experiments.agents': (),
   'launch': ('arl', 'experiments'),
   'benchmarks': ('arl', 'experiments'),
 }
@@ -75,6 +76,7 @@ ONLY_LIBRARY: dict[str, tuple[str, ...] | None] = {
   '': None,
   'experiments': ('ml_collections',),
   'experiments.studies': None,
+  'experiments.agents': ('asyncio', 'json', 're', 'sys', 'openai'),
 }
 # Library -> the only modules and packages that may import it.
 ONLY_IN = {

@@ -28,6 +28,27 @@ class RewardFailure(Exception):
   """An action could not be graded; that is no reason to grade it 0."""
 
 
+class Harness(NamedTuple):
+  """An agent that is a program of its own.
+
+  Attributes:
+    command: what starts it.
+    syntax: how the model spells calls, a name of `call_syntax.SYNTAXES`.
+    seconds: a process of it may run.
+    episodes: of one process, at most.
+    processes: at once, at most.
+    grade: (Task, what the agent was told last) -> reward, where the agent
+      itself tells none; None where nothing can.
+  """
+
+  command: str
+  syntax: str
+  seconds: float
+  episodes: int
+  processes: int
+  grade: Callable[[episode.Task, str], float] | None
+
+
 class Env(NamedTuple):
   """An environment.
 
@@ -47,6 +68,8 @@ class Env(NamedTuple):
     parts: action text -> the kind (`arl.kinds`) of each of its characters;
       None where the environment does not tell them apart.
     scores_steps: whether each Turn says how good its step was (`process`).
+    harness: the agent that plays it from outside, for `harness.rollouts`; None
+      where actions come from the policy alone.
   """
 
   task: Callable[[str, int], episode.Task]
@@ -57,6 +80,7 @@ class Env(NamedTuple):
   answer: Callable[[episode.Task], str] | None = None
   parts: Callable[[str], Sequence[int]] | None = None
   scores_steps: bool = False
+  harness: Harness | None = None
 
 
 def play(
