@@ -102,6 +102,10 @@ class Engine(Protocol):
     """Takes new weights; what was computed with the old ones is forgotten."""
     ...
 
+  def compiles(self) -> dict[str, int]:
+    """How many times each function was compiled here; none for a server."""
+    ...
+
 
 def check_sampling(sampling: Sampling) -> None:
   """Refuses numbers that describe no distribution.

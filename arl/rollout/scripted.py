@@ -48,3 +48,6 @@ class ScriptedEngine:
 
   def set_params(self, params, version: int) -> None:
     self.version = version
+
+  def compiles(self) -> dict[str, int]:
+    return {}

@@ -14,12 +14,14 @@ from arl import columns as columns_lib
 from arl import episode, methods, names, ranges, types
 from arl.envs import base
 from arl.methods import compose
-from arl.models import heads, hf, transformer
+from arl.models import heads, hf
 from arl.prompts import source
 from arl.rollout import chat as chat_lib
-from arl.rollout import kinds, local, strategies
+from arl.rollout import engine as engine_lib
+from arl.rollout import kinds, strategies
 from arl.train import (
   checks,
+  engines,
   fills,
   knobs,
   loading,
@@ -52,7 +54,7 @@ class World(NamedTuple):
   chat: chat_lib.Chat
   loaded: hf.Loaded
   env: base.Env
-  engine: local.LocalEngine
+  engine: engine_lib.Engine
   limits: strategies.Limits
 
 
@@ -130,16 +132,7 @@ def world(config: ml_collections.ConfigDict) -> World:
   env = named(config.env, 'arl.envs')
   loaded, tokenizer = loading.load_model(config.model, config.seed)
   role = config.rollout.observation_role
-  model = loaded.model
-  if config.engine.dtype:
-    model = transformer.make(loaded.sizes, config.engine.dtype)
-  engine = local.LocalEngine(
-    model,
-    loaded.params,
-    slots=config.engine.slots,
-    context=config.rollout.context,
-    seed=config.seed,
-  )
+  engine = engines.make(config, loaded, tokenizer)
   chat = chat_lib.chat(tokenizer, observation_role=role)
   return World(tokenizer, chat, loaded, env, engine, limits(config))
 
@@ -194,6 +187,7 @@ def check(config: ml_collections.ConfigDict) -> types.Method:
   """
   settings.check(config, settings.TRAIN)
   checks.check_sampling(config)
+  checks.check_engine(config)
   checks.check_numbers(config)
   made = method(config.method)
   checks.check_whole(made, config)

@@ -72,6 +72,34 @@ def check_sampling(config: ml_collections.ConfigDict) -> None:
     )
 
 
+def check_engine(config: ml_collections.ConfigDict) -> None:
+  """Refuses settings of an engine that contradict each other."""
+  e = config.engine
+  if not e.urls:
+    return
+  for url in e.urls.split(','):
+    if not url.startswith(('http://', 'https://')):
+      raise ValueError(
+        f'config.engine.urls holds {url!r}; give the addresses of servers, such'
+        ' as http://127.0.0.1:30000, with commas between them.'
+      )
+  if e.sync == 'sync.disk' and not e.folder:
+    raise ValueError(
+      "config.engine.folder is ''; weights reach the servers through a folder"
+      " that they see: name it, or set config.engine.sync to 'sync.tensors'."
+    )
+  if e.dtype:
+    raise ValueError(
+      f'config.engine.dtype is {e.dtype!r}, but a server has a precision of its'
+      " own; start it with another, and leave this ''."
+    )
+  if not e.tolerance > 0:
+    raise ValueError(
+      f'config.engine.tolerance is {e.tolerance}; it is how far the log-probs of'
+      ' a server may be from those of the trainer, above 0.'
+    )
+
+
 def check_numbers(config: ml_collections.ConfigDict) -> None:
   """Refuses counts below what they mean."""
   for name in _COUNTS:

@@ -1,0 +1,39 @@
+"""What a config says of its sampler, refused before anything is built."""
+
+import pytest
+import tiny
+
+from arl.train import build, checks
+
+URL = 'http://127.0.0.1:1'
+
+
+@pytest.fixture
+def config(tmp_path):
+  made = tiny.config(tiny.write_model(tmp_path / 'model'))
+  made.engine.update(urls=URL, folder=str(tmp_path / 'weights'))
+  return made
+
+
+def test_servers_have_addresses_a_folder_and_their_own_precision(config):
+  checks.check_engine(config)
+  for key, value, message in (
+    ('urls', f'{URL},localhost:3', "urls holds 'localhost:3'; give the addre"),
+    ('folder', '', "engine.folder is ''; weights reach the servers through"),
+    ('dtype', 'bfloat16', "dtype is 'bfloat16', but a server has a precision"),
+    ('tolerance', 0.0, 'tolerance is 0.0; it is how far'),
+  ):
+    before = config.engine[key]
+    config.engine[key] = value
+    with pytest.raises(ValueError, match=message):
+      checks.check_engine(config)
+    config.engine[key] = before
+  config.engine.update(sync='sync.tensors', folder='')
+  checks.check_engine(config)
+  config.engine.update(urls='', tolerance=0.0)
+  checks.check_engine(config)
+
+
+def test_a_server_that_is_not_there_is_named(config):
+  with pytest.raises(RuntimeError, match=URL):
+    build.world(config)
