@@ -95,8 +95,8 @@ def check_engine(config: ml_collections.ConfigDict) -> None:
     )
   if not e.tolerance > 0:
     raise ValueError(
-      f'config.engine.tolerance is {e.tolerance}; it is how far the log-probs of'
-      ' a server may be from those of the trainer, above 0.'
+      f'config.engine.tolerance is {e.tolerance}; it is how far the log-probs'
+      ' of a server may be from those of the trainer, above 0.'
     )
 
 
