@@ -53,7 +53,8 @@ def connect(
     limit: requests that a server is sent at a time.
     timeout: seconds without a byte of an answer after which it is asked again.
       A server that is paused for an update is silent, too.
-    patience: seconds to wait for a server where none can be used.
+    patience: seconds to wait for a server where none can be used, and to ask
+      again what fails, ten times at least.
 
   Raises:
     ServerError: a server cannot be reached, is too old, or serves a model that

@@ -22,15 +22,17 @@ from arl.rollout import (
   sglang_worker,
 )
 
-_TRIES = 10  # of a request, while there is a server to ask
+_TRIES = 10  # of a request, at least, before it is given up
 _LONGEST = 5.0  # seconds between tries, or looks at a server that was lost
 
 
-def _tries() -> tenacity.AsyncRetrying:
+def _tries(patience: float) -> tenacity.AsyncRetrying:
   return tenacity.AsyncRetrying(
     retry=tenacity.retry_if_exception_type(sglang_worker.Unreachable),
-    stop=tenacity.stop_after_attempt(_TRIES),
-    wait=tenacity.wait_exponential_jitter(0.05, _LONGEST, jitter=0.1),
+    stop=tenacity.stop_all(
+      tenacity.stop_after_attempt(_TRIES), tenacity.stop_after_delay(patience)
+    ),
+    wait=tenacity.wait_random_exponential(multiplier=0.05, max=_LONGEST),
     reraise=True,
   )
 
@@ -63,7 +65,8 @@ class Fleet:
       facts: what is true of all of them.
       version: that they hold.
       seed: of all randomness; each request folds its path into it.
-      patience: seconds to wait for a server where none can be used.
+      patience: seconds to wait for a server where none can be used, and to
+        ask again what fails.
     """
     self.workers, self.facts, self.version = list(workers), facts, version
     self._seed, self._patience = seed, patience
@@ -168,12 +171,11 @@ class Fleet:
 
   async def _ask(self, once: Callable, session: Any, worker: Any) -> Any:
     """What `once` makes of a request, on the first server that succeeds."""
-    async for attempt in _tries():
+    async for attempt in _tries(self._patience):
       with attempt:
         # All names are of one length, so that none begins with another.
         rid = f'arl-{self._name}-{next(self._count):012}'
-        chosen = worker or await self._place(session, rid)
-        async with self._turn(chosen, rid):
+        async with self._turn(session, rid, worker) as chosen:
           return await once(rid, chosen)
     raise AssertionError('the last attempt returns or raises')
 
@@ -205,25 +207,27 @@ class Fleet:
     )
 
   @contextlib.asynccontextmanager
-  async def _turn(self, worker: sglang_worker.Worker, rid: str):
-    """A request on a server: counted, and never left there running."""
-    worker.load += 1
-    try:
-      async with worker.turns:
-        if not worker.alive:
-          raise sglang_worker.Unreachable(f'{worker.url} was lost')
-        try:
-          yield
-        except sglang_worker.Unreachable as error:
-          if error.lost:
-            self._doubt(worker)
-          await worker.abort(rid)
-          raise
-        except (asyncio.CancelledError, sglang_worker.ServerError):
-          self._start(worker.abort(rid))
-          raise
-    finally:
-      worker.load -= 1
+  async def _turn(self, session: Any, rid: str, fixed: Any):
+    """A server that has room: counted there, and never left running there."""
+    while True:
+      worker = fixed or await self._place(session, rid)
+      worker.load += 1
+      try:
+        async with worker.turns:
+          if worker.alive or fixed:
+            try:
+              yield worker
+            except sglang_worker.Unreachable as error:
+              if error.lost:
+                self._doubt(worker)
+              await worker.abort(rid)
+              raise
+            except (asyncio.CancelledError, sglang_worker.ServerError):
+              self._start(worker.abort(rid))
+              raise
+            return
+      finally:
+        worker.load -= 1
 
   @contextlib.contextmanager
   def _named(self, answer: Mapping[str, Any], worker, rid: str):

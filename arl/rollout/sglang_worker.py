@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import logging
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -10,6 +11,9 @@ import httpx
 
 _CONNECT = 5.0  # seconds to open a connection
 _SHORT = 10.0  # seconds for calls that answer at once
+
+
+logging.getLogger('httpx').setLevel(logging.WARNING)  # a line a request
 
 
 class ServerError(RuntimeError):
