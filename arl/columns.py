@@ -9,7 +9,7 @@ line here.
 from typing import NamedTuple
 
 PACK = 'pack'  # observed: the rollout, packed
-EXTRA = 'extra'  # observed too, but only packed for methods that read it
+EXTRA = 'extra'  # observed too, but only packed where it is read
 POLICY = 'policy'  # the differentiated forward pass
 SCORE = 'score'  # a forward pass without gradient, once a rollout batch
 LOOP = 'loop'  # the loop itself: noise, how far the run is, knobs
@@ -21,18 +21,21 @@ class Column(NamedTuple):
 
   Attributes:
     meaning: in a few words.
-    shape: of the array; K is a number of entries, N one of bins.
+    shape: of the array; K is a number of entries, N one of bins, L of layers.
     filler: who gives it.
     setting: what to set so that it is there, where it is not always.
+    padding: what it holds where there is no token.
   """
 
   meaning: str
   shape: str
   filler: str
   setting: str = ''
+  padding: int = 0
 
 
 _STRATEGY = 'set config.rollout.strategy to one that gives it'
+_REPLAY = "set config.updates.routing to 'rollout', for a mixture of experts"
 COLUMNS = {
   'tokens': Column('token ids', '[B, T] int32', PACK),
   'positions': Column('index within its sequence', '[B, T] int32', PACK),
@@ -86,6 +89,14 @@ COLUMNS = {
     EXTRA,
     f"{_STRATEGY}, such as 'answers.with_reference'",
   ),
+  'routed_experts': Column(
+    'K experts that the sampler sent the token through, in each layer;'
+    ' -1 where that is not known',
+    '[B, T, L, K] int32',
+    EXTRA,
+    _REPLAY,
+    padding=-1,
+  ),
   'logp': Column('log-prob under the policy', '[B, T]', POLICY),
   'entropy': Column('entropy of the policy', '[B, T]', POLICY),
   'value': Column('critic before the token', '[B, T]', POLICY),
@@ -115,6 +126,12 @@ COLUMNS = {
     'random projection of the gradient of log-prob in the head',
     '[B, T, K]',
     SCORE,
+  ),
+  'rerouted': Column(
+    'true where the policy would have sent the token before elsewhere',
+    '[B, T] bool',
+    SCORE,
+    _REPLAY,
   ),
   'noise': Column('uniform in [0, 1), drawn by the loop', '[B, T]', LOOP),
   'iteration': Column('rollout batches before this one', 'scalar', LOOP),

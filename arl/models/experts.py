@@ -46,17 +46,20 @@ class Mixture(nnx.Module):
   def __call__(
     self, x: jax.Array, given: jax.Array | None = None
   ) -> tuple[jax.Array, jax.Array]:
-    """Maps x [n, D] to the same and the experts of each, int32 [n, K].
+    """Maps x [n, D] to the same and the experts it chooses, int32 [n, K].
 
     Args:
       x: the tokens.
-      given: int [n, K], experts to go through; -1 in all of a token's lets it
-        choose, as None does for all.
+      given: int [n, K], experts to go through; a token with a negative one goes
+        through its own choice, as with None all do.
     """
     logits = self.router(x)
-    chosen = choose(logits, self.mixture.chosen, given)
+    own = choose(logits, self.mixture.chosen)
+    chosen = own
+    if given is not None:
+      chosen = jnp.where(jnp.all(given >= 0, -1, keepdims=True), given, own)
     weights = weigh(logits, chosen, self.mixture.normalized)
-    return self.experts(x, chosen, weights), chosen
+    return self.experts(x, chosen, weights), own
 
 
 class Experts(nnx.Module):
@@ -98,19 +101,14 @@ class Experts(nnx.Module):
     return (weights[..., None] * made).sum(1).astype(self.dtype)
 
 
-def choose(
-  logits: jax.Array, k: int, given: jax.Array | None = None
-) -> jax.Array:
-  """The K experts of each token, int32 [n, K]: the given ones or the likeliest.
+def choose(logits: jax.Array, k: int) -> jax.Array:
+  """The k likeliest experts of each token, int32 [n, k], the likeliest first.
 
   Args:
     logits: [n, E].
     k: how many; of equal logits the first.
-    given: int [n, K], or None; a token with a negative entry chooses itself.
   """
   own = jax.lax.top_k(jax.lax.stop_gradient(logits), k)[1]
-  if given is not None:
-    own = jnp.where(jnp.all(given >= 0, -1, keepdims=True), given, own)
   return ad_checkpoint.checkpoint_name(own.astype(jnp.int32), CHOSEN)
 
 

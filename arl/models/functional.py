@@ -41,6 +41,8 @@ class Model(NamedTuple):
     routes: (params, tokens, positions, segments), as for `apply` -> int32
       [B, T, L, K], the experts that each token chooses; those of padding mean
       nothing.
+    traced: as `apply` -> (hidden, experts), the result of `apply` and those
+      that each router would choose, given where its token came from.
     cache: (B, S) -> an empty cache.
     logits: (params, hidden [..., D]) -> float32 [..., V].
     vocab: V, how many ids the model knows.
@@ -53,6 +55,7 @@ class Model(NamedTuple):
   extend: Callable[..., tuple[jax.Array, Cache]]
   attention_maxima: Callable[..., jax.Array]
   routes: Callable[..., jax.Array]
+  traced: Callable[..., tuple[jax.Array, jax.Array]]
   cache: Callable[[int, int], Cache]
   logits: Callable[[Params, jax.Array], jax.Array]
   vocab: int

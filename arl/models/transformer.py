@@ -42,10 +42,13 @@ def make(
 
   listed = (size.layers, size.mixture.chosen) if size.mixture else (0, 0)
 
-  def apply(params, tokens, positions, segments, experts=None):
+  def traced(params, tokens, positions, segments, experts=None):
     if experts is not None:
       _check_experts(experts, tokens, listed)
     return bind(params).apply(tokens, positions, segments, remat, experts)
+
+  def apply(params, tokens, positions, segments, experts=None):
+    return traced(params, tokens, positions, segments, experts)[0]
 
   def extend(params, tokens, positions, cache):
     return bind(params).extend(tokens, positions, cache)
@@ -54,7 +57,7 @@ def make(
     return bind(params).attention_maxima(tokens, positions, segments)
 
   def routes(params, tokens, positions, segments):
-    return bind(params).routes(tokens, positions, segments)
+    return traced(params, tokens, positions, segments)[1]
 
   def cache(rows, slots):
     shape = rows, size.kv_heads, slots, size.head_dim
@@ -74,6 +77,7 @@ def make(
     extend,
     attention_maxima,
     routes,
+    traced,
     cache,
     logits,
     size.vocab,
@@ -108,16 +112,20 @@ class Decoder(nnx.Module):
   def apply(self, tokens, positions, segments, remat, experts):
     angles, mask = self.angles(positions), attention_lib.causal(segments)
     x = self.embed(tokens.reshape(-1))
+    found = []
     for i, layer in enumerate(self.layers):
       given = None
       if experts is not None:
         given = experts[:, :, i].reshape(len(x), -1)
 
       def run(x, layer=layer, given=given):
-        return layer(x, angles, mask, attention_lib.by_head, given)[0]
+        x, _, chosen = layer(x, angles, mask, attention_lib.by_head, given)
+        return x, chosen
 
-      x = self._remat(run)(x) if remat == 'layer' else run(x)
-    return self.norm(x).reshape(*tokens.shape, -1)
+      x, chosen = self._remat(run)(x) if remat == 'layer' else run(x)
+      found.append(chosen)
+    hidden = self.norm(x).reshape(*tokens.shape, -1)
+    return hidden, self._listed(found, tokens.shape)
 
   def _remat(self, run):
     if not self.size.mixture:
@@ -136,15 +144,6 @@ class Decoder(nnx.Module):
       )
       x, _, _ = layer(x, angles, mask, attention_lib.by_head)
     return jnp.stack(found)
-
-  def routes(self, tokens, positions, segments):
-    angles, mask = self.angles(positions), attention_lib.causal(segments)
-    x = self.embed(tokens.reshape(-1))
-    found = []
-    for layer in self.layers:
-      x, _, chosen = layer(x, angles, mask, attention_lib.by_head)
-      found.append(chosen)
-    return self._listed(found, tokens.shape)
 
   def extend(self, tokens, positions, cache):
     angles = self.angles(positions)
@@ -205,10 +204,10 @@ class Layer(nnx.Module):
     store: Callable,
     given: jax.Array | None = None,
   ) -> tuple[jax.Array, Pair, jax.Array | None]:
-    """Maps x [B*N, D] to the same, with what was computed on the way.
+    """Maps x [B*N, D] to the same, with what was found on the way.
 
-    That is what `store` made of keys and values, and the experts that were
-    chosen, [B*N, K], or `given`; None where there are none to choose.
+    That is what `store` made of keys and values, and the experts [B*N, K] that
+    the layer would choose, whatever was given; None where it has none.
     """
     mixed, pair = self.attention(self.attention_norm(x), angles, mask, store)
     x = x + mixed

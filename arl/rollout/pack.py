@@ -4,7 +4,8 @@ Rows have a fixed number of tokens and batches a fixed number of rows, so that
 nothing is compiled twice; what is left over is padding, off the mask.
 """
 
-from collections.abc import Collection, Sequence
+import types as types_lib
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -13,6 +14,8 @@ import numpy as np
 from arl import columns, episode, levels, types
 
 _MADE_HERE = ('truncated', 'step_of_group')
+Wide = Mapping[str, tuple[int, ...]]
+NONE: Wide = types_lib.MappingProxyType({})
 
 
 def pad(
@@ -22,6 +25,7 @@ def pad(
   width: int,
   max_turns: int,
   extras: Collection[str] = (),
+  wide: Wide = NONE,
 ) -> types.Batch:
   """One episode a row.
 
@@ -32,6 +36,8 @@ def pad(
     max_turns: the most turns an episode may have.
     extras: names of further columns to pack: those of the episodes, or
       'truncated' and 'step_of_group', which are made here.
+    wide: by name of such a column, what follows [B, T] in its shape, if
+      anything does.
 
   Returns:
     A batch whose levels `seq` and `group` have one id a row.
@@ -41,9 +47,9 @@ def pad(
       no grade, no such column or one of another length, a number that is not
       finite, or there are too many.
   """
-  _check(episodes, rows, width, max_turns, extras)
+  _check(episodes, rows, width, max_turns, extras, wide)
   bins = [[i] for i in range(len(episodes))]
-  made = _place(episodes, bins, (rows, width), max_turns, extras)
+  made = _place(episodes, bins, (rows, width), max_turns, extras, wide)
   first = lambda level: levels.Level(level.ids[:, :1], level.num)
   return made._replace(seq=first(made.seq), group=first(made.group))
 
@@ -55,14 +61,15 @@ def pack(
   width: int,
   max_turns: int,
   extras: Collection[str] = (),
+  wide: Wide = NONE,
 ) -> types.Batch:
   """Several episodes a row: each goes, longest first, where it fits best.
 
   Arguments and errors as in `pad`. The filled rows come first.
   """
-  _check(episodes, rows, width, max_turns, extras)
+  _check(episodes, rows, width, max_turns, extras, wide)
   bins = _fit(episodes, width)
-  return _place(episodes, bins, (rows, width), max_turns, extras)
+  return _place(episodes, bins, (rows, width), max_turns, extras, wide)
 
 
 def pack_whole(
@@ -73,6 +80,7 @@ def pack_whole(
   max_turns: int,
   block: int,
   extras: Collection[str] = (),
+  wide: Wide = NONE,
 ) -> types.Batch:
   """Packs so that no group of episodes is cut by a block of `block` rows.
 
@@ -83,7 +91,7 @@ def pack_whole(
   the blocks into the batch.
   """
   episodes = [e for group in groups for e in group]
-  _check(episodes, rows, width, max_turns, extras)
+  _check(episodes, rows, width, max_turns, extras, wide)
   fit = lambda members: _fit([episodes[i] for i in members], width)
   blocks: list[list[int]] = []
   first = 0
@@ -110,7 +118,7 @@ def pack_whole(
   for at, members in enumerate(blocks):
     bins += [[] for _ in range(at * block - len(bins))]
     bins += [[members[i] for i in one] for one in fit(members)]
-  return _place(episodes, bins, (rows, width), max_turns, extras)
+  return _place(episodes, bins, (rows, width), max_turns, extras, wide)
 
 
 def _fit(episodes, width) -> list[list[int]]:
@@ -131,6 +139,12 @@ def _fit(episodes, width) -> list[list[int]]:
   return bins
 
 
+def _padding(name, shape, wide) -> np.ndarray:
+  """The column before anything is placed in it."""
+  fill = columns.COLUMNS[name].padding
+  return np.full((*shape, *wide.get(name, ())), fill, columns.dtype(name))
+
+
 def concatenate(batches: Sequence[types.Batch]) -> types.Batch:
   """Batches of one shape under each other, their segments kept apart."""
 
@@ -146,7 +160,7 @@ def concatenate(batches: Sequence[types.Batch]) -> types.Batch:
   return jax.tree.map(join, *batches, is_leaf=is_level)
 
 
-def _check(episodes, rows, width, max_turns, extras):
+def _check(episodes, rows, width, max_turns, extras, wide):
   count = sum(not e.row for e in episodes)
   if count > rows:
     raise ValueError(
@@ -182,24 +196,26 @@ def _check(episodes, rows, width, max_turns, extras):
       )
     for name in extras:
       if name not in _MADE_HERE:
-        _check_extra(e, name)
+        _check_extra(e, name, wide.get(name, ()))
 
 
-def _check_extra(e, name):
+def _check_extra(e, name, wide):
   if name not in e.extras:
     raise ValueError(
       f'pack: the episode of task {e.task.id!r} has no column {name!r}; it has'
       f' {", ".join(sorted(e.extras)) or "none"} beside the usual ones.'
     )
   column = e.extras[name]
-  if np.shape(column) != e.tokens.shape or not np.all(np.isfinite(column)):
+  shape = len(e.tokens), *wide
+  if np.shape(column) != shape or not np.all(np.isfinite(column)):
+    each = f'an array {wide}' if wide else 'one'
     raise ValueError(
       f'pack: the episode of task {e.task.id!r} has the column {name!r}'
-      f' {column}; it must be {len(e.tokens)} finite numbers, one a token.'
+      f' {column}; it must be {len(e.tokens)} finite numbers, {each} a token.'
     )
 
 
-def _place(episodes, bins, shape, max_turns, extras) -> types.Batch:
+def _place(episodes, bins, shape, max_turns, extras, wide) -> types.Batch:
   """Writes the episodes of each bin into a row, one after the other."""
   if len(bins) > shape[0]:
     raise ValueError(
@@ -214,7 +230,7 @@ def _place(episodes, bins, shape, max_turns, extras) -> types.Batch:
   seq, group, turn = (empty(np.int32) for _ in range(3))
   mask, rewards, logp = empty(bool), empty(np.float32), empty(np.float32)
   given = [name for name in extras if name not in _MADE_HERE]
-  others = {name: empty(columns.dtype(name)) for name in given}
+  others = {name: _padding(name, shape, wide) for name in given}
   truncated, step = empty(bool), empty(np.int32)
   groups: dict[str, int] = {}
   # The rows of one trajectory follow each other, and are one sequence.

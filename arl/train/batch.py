@@ -11,7 +11,7 @@ import numpy as np
 from arl import columns as columns_lib
 from arl import episode, types
 from arl.rollout import pack
-from arl.train import build, score, sharding
+from arl.train import build, routing, score, sharding
 
 _SCORED = columns_lib.filled_by(columns_lib.SCORE)
 _EXTRA = columns_lib.filled_by(columns_lib.EXTRA)
@@ -63,9 +63,10 @@ def check_versions(episodes: Sequence[episode.Episode], wanted: int) -> None:
     others = set(version[version >= 0].tolist()) - {wanted}
     if others:
       raise RuntimeError(
-        f'an episode of task {one.task.id!r} was sampled with weights of version'
-        f' {sorted(others)}, but the sampler was given version {wanted}; see'
-        ' that nothing else updates it, and that it did not restart.'
+        f'an episode of task {one.task.id!r} was sampled with weights of'
+        f' version {sorted(others)}, but the sampler was given version'
+        f' {wanted}; see that nothing else updates it, and that it did not'
+        ' restart.'
       )
 
 
@@ -101,6 +102,7 @@ def make(
   width: int,
   max_turns: int,
   from_loop: Callable[[frozenset[str], tuple[int, int]], dict[str, Any]],
+  replay: routing.Replay | None = None,
 ) -> Data:
   """Packs, scores and credits the episodes of each update.
 
@@ -111,8 +113,19 @@ def make(
     width: tokens of a row.
     max_turns: turns of an episode at most.
     from_loop: (needs, shape) -> the columns that the loop itself gives.
+    replay: of the experts that the sampler chose; None for none.
+
+  Raises:
+    ValueError: episodes that cannot be packed, or whose experts the policy does
+      not have.
   """
   needs = learner.method.needs
+  extras, wide = needs & _EXTRA, {}
+  if replay:
+    for part in parts:
+      routing.check(part, replay)
+    extras |= {routing.COLUMN}
+    wide = {routing.COLUMN: (replay.layers, replay.chosen)}
   place = pack.pack
   if learner.block:
     place = functools.partial(_place_whole, learner.block)
@@ -122,7 +135,8 @@ def make(
       rows=learner.rows,
       width=width,
       max_turns=max_turns,
-      extras=sorted(needs & _EXTRA),
+      extras=sorted(extras),
+      wide=wide,
     )
     for part in parts
   ]

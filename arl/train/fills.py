@@ -10,6 +10,7 @@ import ml_collections
 from arl import columns as columns_lib
 from arl import names, types
 from arl.envs import base
+from arl.train import routing
 
 _ALWAYS = (
   'logp', 'entropy', 'old_logp', 'old_entropy', 'ref_logp', 'features',
@@ -33,6 +34,7 @@ def filled(
   """
   bins = config.model.value_bins
   values = ('value_logits', 'old_value_logits')
+  replayed = config.updates.routing == routing.ROLLOUT
   lacks: frozenset[str] = getattr(strategy, 'lacks', frozenset())
   there = frozenset(
     (
@@ -41,6 +43,7 @@ def filled(
       *(('teacher_logp',) if config.model.teacher else ()),
       *(('kind',) if env.parts else ()),
       *(('process_rewards',) if env.scores_steps else ()),
+      *((routing.COLUMN, 'rerouted') if replayed else ()),
       *getattr(strategy, 'gives', ()),
       *config.knobs,
     )
@@ -68,6 +71,23 @@ def check_used(made: types.Method, config: ml_collections.ConfigDict) -> None:
         f' {" or ".join(sorted(columns))}; leave it empty, or choose a method'
         ' that does.'
       )
+
+
+def check_replay(
+  config: ml_collections.ConfigDict, there: frozenset[str]
+) -> None:
+  """Refuses to replay experts that no engine reports.
+
+  Raises:
+    ValueError: the strategy's episodes do not hold them.
+  """
+  if config.updates.routing == routing.ROLLOUT and routing.COLUMN not in there:
+    raise ValueError(
+      f'config.updates.routing is {routing.ROLLOUT!r}, but episodes of'
+      f' {config.rollout.strategy} do not say which experts their tokens went'
+      f' through; set it to {routing.OWN!r}, or choose a rollout.strategy whose'
+      ' tokens the engine samples.'
+    )
 
 
 def check(made: types.Method, name: str, there: frozenset[str]) -> None:

@@ -6,13 +6,15 @@ import jax
 
 from arl import types
 from arl.models import functional, heads
-from arl.train import optimizers
+from arl.train import optimizers, routing
 
 Forward = Callable[[functional.Params, types.Columns, frozenset], dict]
 
 
 def make(model: functional.Model, *, temperature: float, chunk: int) -> Forward:
   """The forward pass as (params, columns, want) -> columns, 0 off the mask.
+
+  Where the columns hold `routed_experts`, tokens go through those.
 
   Args:
     model: the policy, or a model of its shape.
@@ -23,19 +25,27 @@ def make(model: functional.Model, *, temperature: float, chunk: int) -> Forward:
 
   def forward(params, columns, want):
     tokens = columns['tokens']
-    hidden = model.apply(
-      params, tokens, columns['positions'], columns['segments']
-    )
-    return heads.columns(
+    seen = [tokens, columns['positions'], columns['segments']]
+    if routing.COLUMN in columns:
+      seen.append(columns[routing.COLUMN])
+    if 'rerouted' in want:
+      hidden, own = model.traced(params, *seen)
+    else:
+      hidden, own = model.apply(params, *seen), None
+    made = heads.columns(
       model,
       params,
       hidden,
       tokens,
-      want,
+      want - {'rerouted'},
       temperature=temperature,
       chunk=chunk or None,
       where=columns['mask'],
     )
+    if own is not None:
+      other = routing.differs(columns[routing.COLUMN], own)
+      made['rerouted'] = other & columns['mask']
+    return made
 
   return forward
 

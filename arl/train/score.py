@@ -10,9 +10,10 @@ from arl import columns as columns_lib
 from arl import types
 from arl.kernels import divergences
 from arl.train import forward as forward_lib
-from arl.train import sharding
+from arl.train import routing, sharding
 
 _SCORED = columns_lib.filled_by(columns_lib.SCORE)
+_REROUTED = 'rerouted'
 
 
 def make_score(
@@ -27,7 +28,8 @@ def make_score(
 
   It gives `old_logp` and `old_entropy` always, for the metrics at least, and
   what else the method needs of the policy when the batch began; `others` holds
-  the parameters of further models by the column that is their log-prob.
+  the parameters of further models by the column that is their log-prob. Where
+  experts are replayed, by the policy alone, it gives `rerouted` too.
   Microbatches without a token on the mask are not computed, and 0.
 
   Args:
@@ -37,13 +39,17 @@ def make_score(
     microbatch: rows at a time.
     mesh: where the arrays live.
   """
-  wanted = {'old_logp', 'old_entropy', *(needs & _SCORED)} - others.keys()
+  wanted = {'old_logp', 'old_entropy', *(needs & _SCORED)}
+  wanted -= {_REROUTED, *others}
   own = {name: name.removeprefix('old_') for name in wanted}
-  want = frozenset(own.values())
 
   def one(params, frozen, part):
-    made = forward(params, part, want)
-    scored = {name: made[column] for name, column in own.items()}
+    names = dict(own)
+    if routing.COLUMN in part:
+      names[_REROUTED] = _REROUTED
+    made = forward(params, part, frozenset(names.values()))
+    scored = {name: made[column] for name, column in names.items()}
+    part = {name: x for name, x in part.items() if name != routing.COLUMN}
     for name, model in others.items():
       made = model(frozen[name], part, frozenset({'logp'}))
       scored[name] = made['logp']
@@ -79,7 +85,10 @@ def agreement(columns: types.Columns) -> dict:
   """How the trainer's log-probs differ from the engine's, on the mask.
 
   The largest and the mean |old_logp - rollout_logp|, the policy's mean entropy
-  and, where `ref_logp` is there, k3 to the reference; all in nats.
+  and, where `ref_logp` is there, k3 to the reference; all in nats. Where there
+  are replayed experts, two shares of the tokens: `mismatch/replayed`, of those
+  that come from a replayed state, and `mismatch/experts`, of those whose state
+  would have gone through other experts in some layer.
   """
   mask = columns['mask']
   n = jnp.maximum(jnp.sum(mask, dtype=jnp.float32), 1)
@@ -96,4 +105,7 @@ def agreement(columns: types.Columns) -> dict:
   if 'ref_logp' in columns:
     drift = divergences.k3(columns['old_logp'], columns['ref_logp'])
     made['train/ref_kl'] = mean(drift)
+  if routing.COLUMN in columns:
+    made['mismatch/experts'] = mean(columns[_REROUTED])
+    made['mismatch/replayed'] = mean(routing.known(columns[routing.COLUMN]))
   return made

@@ -46,6 +46,8 @@ def test_settings_fill_more():
   assert bins ^ filled() == {
     'value', 'old_value', 'value_logits', 'old_value_logits',
   }  # fmt: skip
+  replay = filled(updates={'routing': 'rollout'})
+  assert replay - filled() == {'routed_experts', 'rerouted'}
 
 
 def test_environments_fill_more():
@@ -71,10 +73,13 @@ def test_strategies_fill_more_and_less(strategy, more, less):
 
 def test_together_they_fill_the_table():
   env = tiny.letters()._replace(parts=lambda text: [], scores_steps=True)
-  knob = {'kl_coef': {'name': 'knobs.adaptive_kl'}}
+  blocks = {
+    'knobs': {'kl_coef': {'name': 'knobs.adaptive_kl'}},
+    'updates': {'routing': 'rollout'},
+  }
   every = frozenset().union(
     *(
-      filled(strategy, env, model={'teacher': 't', 'value_bins': b}, knobs=knob)
+      filled(strategy, env, model={'teacher': 't', 'value_bins': b}, **blocks)
       for strategy in (
         greedy.with_baseline,
         answers.with_reference,
@@ -123,6 +128,10 @@ def test_what_is_there_passes():
       " 'answers.with_reference'.",
     ),
     (
+      'routed_experts',
+      "set config.updates.routing to 'rollout', for a mixture of experts.",
+    ),
+    (
       'value_logits',
       'set config.model.value_bins to the bins of the method.',
     ),
@@ -159,6 +168,21 @@ def test_entropies_that_no_engine_gave():
     'set config.rollout.strategy to one whose tokens the engine samples, such'
     " as 'strategies.multi_turn'."
   )
+
+
+def test_experts_that_no_engine_reported():
+  config = tiny.config('x', updates={'routing': 'rollout'})
+  there = fills.filled(config, tiny.letters(), strategies.multi_turn)
+  fills.check_replay(config, there)
+  with pytest.raises(ValueError) as caught:
+    fills.check_replay(config, there - {'routed_experts'})
+  assert str(caught.value) == (
+    "config.updates.routing is 'rollout', but episodes of"
+    ' strategies.multi_turn do not say which experts their tokens went through;'
+    " set it to 'own', or choose a rollout.strategy whose tokens the engine"
+    ' samples.'
+  )
+  fills.check_replay(tiny.config('x'), frozenset())
 
 
 def test_every_column_that_a_run_may_lack_names_a_setting():
