@@ -2,9 +2,9 @@
 
 Hyperparameters are the papers', but for those that the size of the task
 decides: coefficients of the KL, lengths, GSPO's bounds (a mean log-ratio is
-larger in a short sequence), baselines between rewards of 0 and 1, and the
-weight of a categorical critic, whose loss is larger than a squared error and
-reaches the policy through the trunk that they share.
+larger in a short sequence), baselines between rewards of 0 and 1, and where a
+critic spoils the trunk that it shares with the policy, the weight of its loss,
+and for SAO how far its advantages rest on it.
 """
 
 _DAPO = {'name': 'grpo.dapo', 'low': 0.2, 'high': 0.28}
@@ -163,7 +163,7 @@ METHODS: dict[str, dict] = {
     'alpha': 0.4,
     'low': 0.2,
     'high': 0.28,
-    'value_coef': 0.5,
+    'value_coef': 0.05,
     'value_clip': 0.5,
     'positive_coef': 0.1,
   },
@@ -196,8 +196,8 @@ METHODS: dict[str, dict] = {
     'name': 'ppo.sao',
     'low': 0.2,
     'high': 0.28,
-    'alpha': 0.4,
-    'value_coef': 0.5,
+    'alpha': 4.0,
+    'value_coef': 0.05,
   },
   'bpco': {
     'name': 'ppo.bpco',

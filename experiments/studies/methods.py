@@ -44,8 +44,14 @@ drawing seeds and tasks with return. The gain is over the warm start in the same
 runs. pass@8 is estimated from 8 samples of 64 tasks, for the methods that are
 about diversity and two to compare with. Unused groups are the share of the
 sampled groups that no update saw, because the method's selection left them out.
-Hyperparameters are those of experiments/recipes.py; none was tuned for this
-table. Seconds are those of a run that shares two cores with another.
+Hyperparameters are those of experiments/recipes.py. None was searched for; the
+weights of three critics, and the lambda of one, were changed after a first run
+of this table in which the critic's loss spoiled the trunk that it shares with
+the policy. Seconds are those of a run that shares two cores with another.
+
+Rollouts here are fresh and the sampler is exact, so that a correction for either
+is 1 up to rounding: those methods repeat the digits of their base. What they do
+where it matters is in [RESULTS.md](RESULTS.md).
 """
 Counts = Sequence[tuple[int, int]]
 

@@ -2,8 +2,9 @@
 
   python -m experiments.studies.offpolicy [--quick] [--workdir=DIR]
 
-As experiments.studies.methods, with rollouts 4 and 16 updates old, and with
-noise on the sampler's log-probs. Prints a JSON object a line and rewrites
+As experiments.studies.methods: methods for stale rollouts with rollouts 4 and
+16 updates old, those for unlike samplers with noise on the sampler's log-probs,
+and two that correct nothing with both. Prints a JSON object a line and rewrites
 experiments/results/offpolicy.md and offpolicy.png.
 """
 
@@ -11,7 +12,6 @@ import math
 from collections.abc import Sequence
 
 from arl.report import heat
-from experiments import recipes
 from experiments.studies import methods, quickstart, runs, summary
 
 # A batch has two updates, so rollouts that lag two batches are 4 updates old.
@@ -23,13 +23,19 @@ CONDITIONS = {
     '--config.rollout.strategy=experiments.studies.sabotage.misreported',
   ),
 }
-UNCORRECTED = ('dapo', 'gspo')
-CORRECTED = tuple(
-  name
-  for name, block in recipes.METHODS.items()
-  if block['name'].startswith('offpolicy.')
-  or name in ('topr', 'dppo', 'dppo_kl', 'nsr', 'vtrace', 'cispo')
-)
+OLD = ('4 updates old', '16 updates old')
+NOISY = ('noisy log-probs',)
+# Under which conditions a method is run, besides fresh rollouts.
+STUDIED = {
+  'dapo': OLD + NOISY,
+  'gspo': OLD + NOISY,
+  **dict.fromkeys(('cispo', 'topr', 'dppo', 'dppo_kl', 'vtrace'), OLD),
+  **dict.fromkeys(('decoupled_ppo', 'opsm', 'estr', 'drop_stale'), OLD),
+  **dict.fromkeys(('dis', 'two_level'), OLD + NOISY),
+  **dict.fromkeys(('tis', 'tis_sequence', 'tis_normalized'), NOISY),
+  **dict.fromkeys(('mis', 'mis_product', 'mis_mean', 'mis_largest'), NOISY),
+  **dict.fromkeys(('icepop', 'glm5_reasoning', 'glm5_agentic'), NOISY),
+}
 QUICK = ('dapo', 'icepop')
 
 
@@ -64,6 +70,8 @@ def measure(
 
 
 def _cell(found, method, condition) -> str:
+  if condition not in ('fresh', *STUDIED[method]):
+    return ''
   if (method, condition) not in found:
     return 'not run yet'
   return runs.percent(*found[method, condition])
@@ -71,13 +79,13 @@ def _cell(found, method, condition) -> str:
 
 def main(argv: list[str]) -> None:
   del argv
-  studied = QUICK if runs.quick() else (*UNCORRECTED, *CORRECTED)
+  studied = QUICK if runs.quick() else tuple(STUDIED)
   warm = [
     quickstart.warm_start(runs.root(), seed, runs.quick())
     for seed in runs.seeds()
   ]
   runs.make(warm)
-  table = {(m, c): made(m, c) for m in studied for c in CONDITIONS}
+  table = {(m, c): made(m, c) for m in studied for c in ('fresh', *STUDIED[m])}
   runs.make([run for row in table.values() for run in row])
   table = {k: row for k, row in table.items() if all(map(runs.finished, row))}
   found = {key: measure(*key, row) for key, row in table.items()}
