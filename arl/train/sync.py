@@ -12,6 +12,7 @@ shipped beside a base that holds them already.
 
 import contextlib
 import pathlib
+import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -184,7 +185,7 @@ def check_names(
     SyncError: a server lacks a tensor, or has another.
   """
   free = {_HEAD} if size.tied else set()
-  for folder in map(pathlib.Path, engine.met.folders):
+  for folder in map(pathlib.Path, filter(None, engine.met.folders)):
     served: set[str] = set()
     for file in sorted(folder.glob('*.safetensors')):
       with safetensors.safe_open(file, framework='np') as opened:
@@ -226,7 +227,7 @@ def _publish(
       ' weights of different versions; restart them and resume the run.'
     ) from error
   if mode == IN_PLACE:
-    salt = f'{salt}-{version}'
+    salt = f'{salt}-{secrets.token_hex(4)}'
   verify(engine, version, probe, expected, salt)
   engine.holds(version)
 
