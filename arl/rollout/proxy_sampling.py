@@ -5,6 +5,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from arl import episode
 from arl.rollout import engine as engine_lib
 from arl.rollout import messages as messages_lib
@@ -148,9 +150,12 @@ async def pieces(
     engine_lib.check_sample(part, request, sampling.stop)
     if sample.finish == engine_lib.ABORT:
       raise Interrupted('the engine broke off this sample; ask again.')
-    return proxy_reply.piece(
+    made = proxy_reply.piece(
       settings.template.decode, sample, sampling.stop, stop
     )
+    if sample.finish or _told(sample, sampling):
+      return made
+    return made._replace(sample=made.sample._replace(finish=''))
 
   if not prepared.asked.stream and not stop:
     yield checked(await engine.sample(request, sampling))
@@ -163,6 +168,16 @@ async def pieces(
       if made.sample.finish:  # with a stop text the engine would go on
         return
   raise Interrupted('the engine ended a stream without a finish; ask again.')
+
+
+def _told(sample: engine_lib.Sample, sampling: engine_lib.Sampling) -> bool:
+  """Whether the engine told all of a sample before its end.
+
+  One that tells versions or experts at the end must be heard to the end, even
+  where a stop text came before.
+  """
+  missing = sampling.experts and sample.experts is None
+  return not missing and bool(np.all(sample.versions >= 0))
 
 
 async def last(

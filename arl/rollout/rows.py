@@ -38,7 +38,8 @@ def _row(rollout, calls: Sequence[record.Call], number: int) -> episode.Episode:
   mask = np.zeros(n, bool)
   logp, rewards, entropy = (np.zeros(n, np.float32) for _ in range(3))
   versions, turn = np.full(n, -1, np.int32), np.zeros(n, np.int32)
-  exchanges = []
+  exchanges: list[episode.Exchange] = []
+  experts: list[np.ndarray] = []
   for call in calls:
     sample = call.sample
     here = slice(call.start, call.start + len(sample.tokens))
@@ -49,6 +50,8 @@ def _row(rollout, calls: Sequence[record.Call], number: int) -> episode.Episode:
     earned = rollout.rewards.get(call.number, 0.0)
     if len(sample.tokens):
       rewards[here.stop - 1] = earned
+    if sample.experts is not None:  # of the earlier tokens too, known before
+      experts += list(sample.experts[len(experts) :])
     exchanges.append(
       episode.Exchange(call.text, episode.Turn('', reward=earned))
     )
@@ -57,6 +60,10 @@ def _row(rollout, calls: Sequence[record.Call], number: int) -> episode.Episode:
   extras: dict[str, np.ndarray] = {'rollout_version': versions}
   if np.all(np.isfinite(entropy)):
     extras['rollout_entropy'] = entropy
+  if experts:
+    wide = ((0, n - len(experts)), (0, 0), (0, 0))
+    chosen = np.array(experts, np.int32)
+    extras['routed_experts'] = np.pad(chosen, wide, constant_values=-1)
   return episode.Episode(
     rollout.task, rollout.sample, ids, mask, logp, rewards, turn,
     rollout.status, tuple(exchanges), rollout.error, extras, number,

@@ -283,6 +283,37 @@ def test_a_stop_text(server, stream):
   assert len(server.rollout(key).rows) == 1  # it goes on with what was sampled
 
 
+@pytest.mark.parametrize('late', ['versions', 'experts'])
+def test_a_stop_text_of_an_engine_that_tells_more_at_the_end(late):
+  class Late(conversations.Script):
+    async def stream(self, request, sampling):
+      m = len(request.tokens)
+      async for sample in super().stream(request, sampling):
+        n = len(sample.tokens)
+        chosen = np.zeros((m + n - 1, 2, 2), np.int32)
+        sample = sample._replace(experts=chosen)
+        if not sample.finish and late == 'versions':
+          sample = sample._replace(versions=np.full(n, -1))
+        elif not sample.finish:
+          sample = sample._replace(experts=None)
+        yield sample
+
+  served = made(Late(lambda request: ids('one, two')), experts=True)
+  client = testclient.TestClient(served.app)
+  answer = say(client, USER, stop=[','])
+  assert answer.json()['choices'][0]['message']['content'] == 'one'
+  rollout = served.rollouts['k']
+  rollout.grade(1.0)
+  record.close(rollout)
+  (row,) = rows.of(rollout)
+  sampled = row.tokens[row.mask].tolist()
+  assert sampled == ids('one,')
+  assert set(row.extras['rollout_version'][row.mask]) == {7}
+  chosen = row.extras['routed_experts']
+  assert chosen.shape == (len(row.tokens), 2, 2)
+  assert np.all(chosen[:-1] == 0) and np.all(chosen[-1] == -1)
+
+
 def test_log_probs(server):
   server.says('ab')
   client, _ = server.client()
