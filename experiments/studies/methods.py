@@ -49,9 +49,9 @@ weights of three critics, and the lambda of one, were changed after a first run
 of this table in which the critic's loss spoiled the trunk that it shares with
 the policy. Seconds are those of a run that shares two cores with another.
 
-Rollouts here are fresh and the sampler is exact, so that a correction for either
-is 1 up to rounding: those methods repeat the digits of their base. What they do
-where it matters is in [RESULTS.md](RESULTS.md).
+Rollouts here are fresh and the sampler is exact, so that a correction for
+either is 1 up to rounding: those methods repeat the digits of their base. What
+they do where it matters is in [RESULTS.md](RESULTS.md).
 """
 Counts = Sequence[tuple[int, int]]
 
