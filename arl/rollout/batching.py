@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from arl.rollout import engine as engine_lib
 from arl.rollout import resume
@@ -98,8 +98,14 @@ def _tell(asked: _Asked, sample, error) -> None:
 
 
 @contextlib.contextmanager
-def batched(engine: engine_lib.Engine) -> Iterator[Batched]:
-  """An engine's coroutines, for as long as the block runs."""
+def coroutines(engine: Any) -> Iterator[Any]:
+  """An engine's coroutines, `sample` and `stream`, while the block runs.
+
+  Its own, or where it has none, those of a Batched one in a thread.
+  """
+  if hasattr(engine, 'sample'):
+    yield engine
+    return
   made = Batched(engine)
   thread = threading.Thread(target=made.run, name='engine', daemon=True)
   thread.start()

@@ -84,7 +84,7 @@ def rollouts(
   n = harness.episodes
   parts = [records[i : i + n] for i in range(0, len(records), n)]
   with contextlib.ExitStack() as stack:
-    asked = stack.enter_context(batching.batched(engine))
+    asked = stack.enter_context(batching.coroutines(engine))
     made = proxy.Proxy(asked, settings, {r.key: r for r in records})
     url = stack.enter_context(loopback.served(made.app))
     pool = stack.enter_context(

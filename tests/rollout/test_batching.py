@@ -2,6 +2,7 @@
 
 import asyncio
 
+import conversations
 import numpy as np
 import pytest
 
@@ -28,7 +29,7 @@ def ask(one, count, **how):
   sampling = engine.Sampling(stop=(1,), **how)
 
   async def together():
-    with batching.batched(one) as asked:
+    with batching.coroutines(one) as asked:
       return await asyncio.gather(
         *(asked.sample(request(i), sampling) for i in range(count))
       )
@@ -48,7 +49,7 @@ def test_kinds_of_sampling_do_not_mix():
   one = Slow(lambda r: [7])
 
   async def together():
-    with batching.batched(one) as asked:
+    with batching.coroutines(one) as asked:
       hot, cold = (engine.Sampling(t, stop=(1,)) for t in (1.0, 0.0))
       longer = request(3)._replace(path=(0, 1, 2))
       await asyncio.gather(
@@ -65,7 +66,7 @@ def test_a_stream_is_one_piece():
   one = Slow(lambda r: [7])
 
   async def pieces():
-    with batching.batched(one) as asked:
+    with batching.coroutines(one) as asked:
       sampling = engine.Sampling(stop=(1,))
       return [s async for s in asked.stream(request(0), sampling)]
 
@@ -107,7 +108,7 @@ def test_who_gave_up_is_not_asked_for():
   one = Slow(lambda r: [7])
 
   async def leave():
-    with batching.batched(one) as asked:
+    with batching.coroutines(one) as asked:
       sampling = engine.Sampling(stop=(1,))
       task = asyncio.create_task(asked.sample(request(0), sampling))
       await asyncio.sleep(0)
@@ -116,3 +117,9 @@ def test_who_gave_up_is_not_asked_for():
 
   asyncio.run(leave())
   assert one.batches == [(1, 1.0)]
+
+
+def test_an_engine_with_coroutines_is_asked_itself():
+  one = conversations.Script(None)
+  with batching.coroutines(one) as asked:
+    assert asked is one

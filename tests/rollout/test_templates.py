@@ -12,7 +12,15 @@ import tokenizers
 from arl import episode
 from arl.envs import call_syntax
 from arl.models import tokenizers as tokenizers_lib
-from arl.rollout import chat, engine, messages, proxy_reply, record, templates
+from arl.rollout import (
+  chat,
+  engine,
+  messages,
+  proxy_reply,
+  record,
+  rows,
+  templates,
+)
 
 TOOL = {
   'type': 'function',
@@ -204,6 +212,30 @@ def test_a_retried_prompt_is_a_row_beside():
   assert [call.start for call in one.rollout.calls][2] == len(
     one.rollout.calls[1].prompt
   )
+
+
+def test_an_agent_within_an_agent_has_its_own_row():
+  one = talk('chatml')
+  one.tell('system', 'lead')
+  one.tell('user', 'u1')
+  one.answer('a')
+  lead, one.said = one.said, []
+  one.tell('system', 'help')
+  one.tell('user', 'u1')
+  one.answer('b')
+  one.tell('user', 'u2')
+  one.answer('c')
+  one.said = lead
+  one.tell('user', 'c')
+  one.answer('d')
+  assert [call.row for call in one.rollout.calls] == [0, 1, 1, 0]
+  one.rollout.grade(2.0)
+  record.close(one.rollout)
+  help, lead = rows.of(one.rollout)
+  assert [help.row, lead.row] == [0, 1]
+  assert (help.rewards.sum(), lead.rewards[-1]) == (0, 2)  # it spoke last
+  assert help.turn[help.mask].tolist() == [1, 1, 2, 2]
+  assert lead.turn[lead.mask].tolist() == [0, 0, 3, 3]
 
 
 def test_an_edited_answer_is_text():
