@@ -10,9 +10,52 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from arl.rollout import sampler
+from arl.rollout import engine, sampler
 
 CHUNK = 16  # prompt tokens a forward pass
+_SHRINK = 4  # batch sizes are slots, slots / 4, slots / 16, ...
+_SMALLEST = 8
+# XLA's default fuses sums on CPU in ways that depend on the number of rows.
+_ALIKE = {
+  'xla_cpu_experimental_ynn_fusion_type': 'LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT'
+}
+
+
+def size(count: int, slots: int) -> int:
+  """The smallest batch size of a pool of slots that holds so many rows."""
+  size = slots
+  while size // _SHRINK >= max(count, _SMALLEST):
+    size //= _SHRINK
+  return size
+
+
+@functools.cache
+def options() -> dict[str, str] | None:
+  """Compiler options under which a row's numbers are its own.
+
+  On CPU they are then the same bits in a batch of any size. None where the
+  compiler does not know them; rows then agree to a few units in the last place.
+  """
+  if jax.default_backend() != 'cpu':
+    return None
+  try:
+    jax.jit(lambda x: x, compiler_options=_ALIKE).lower(0).compile()
+  except jax.errors.JaxRuntimeError:
+    return None
+  return _ALIKE
+
+
+def check_experts(sampling: engine.Sampling, model: Any) -> None:
+  """Refuses to tell the experts of a model without any.
+
+  Raises:
+    ValueError: it is asked to.
+  """
+  if sampling.experts and not any(model.experts):
+    raise ValueError(
+      'sampling: experts are asked of a model that has none; set experts to'
+      ' False.'
+    )
 
 
 class Rows(NamedTuple):
@@ -27,7 +70,17 @@ class Rows(NamedTuple):
   paths: Any  # int32 [b, n], folded into the seed to keys [b]
 
 
-def _prefill(model, params, cache, tokens, start, count):
+class Course(NamedTuple):
+  """How far b rows are and may go."""
+
+  length: Any  # int32 [b], tokens that the cache holds
+  done: Any  # int32 [b], how many were sampled before; numbers the next one
+  limit: Any  # int32 [b], the most to sample, those included
+  live: Any  # bool [b], whether to sample at all
+  keys: Any  # typed keys [b]
+
+
+def prefill(model, params, cache, tokens, start, count):
   """Feeds each row's new ids in chunks; the last one's hidden [b, D]."""
   offsets = jnp.arange(CHUNK)
 
@@ -53,31 +106,46 @@ def open_cache(model, params, tokens, count):
   """The cache of one sequence [1, S] that others begin with."""
   cache = model.cache(*tokens.shape)
   start = jnp.zeros_like(count)
-  return _prefill(model, params, cache, tokens, start, count)[0]
+  return prefill(model, params, cache, tokens, start, count)[0]
 
 
-def _decode(model, params, cache, last, rows, choose, columns, stop):
-  """Samples until every row stopped or reached its limit.
+def decode(model, params, cache, last, course, choose, ends, columns, leave):
+  """Samples until every row ended, or it is time to leave.
 
-  `choose` gives ids and so many float columns.
+  Args:
+    model: the model.
+    params: its weights.
+    cache: of the rows.
+    last: hidden [b, D] of each row's last token, which is in the cache.
+    course: where the rows are.
+    choose: (logits, keys) -> ids [b] and a tree of arrays [b, ...].
+    ends: ids -> bool [b], whether they end a row.
+    columns: how many tokens there is room for.
+    leave: int32 (steps, ended): after so many steps, or as many ended rows.
+
+  Returns:
+    cache, last, and (ids [b, columns], the tree [b, columns, ...], how many
+    tokens of each row, which rows stopped).
   """
-  b, width = rows.tokens.shape
-  length = rows.start + rows.count
-  keys = rows.paths
-  never = jnp.zeros(b, bool)
+  b = len(course.length)
 
   def going(carry):
-    return jnp.any(carry['live'])
+    ended = jnp.sum(course.live & ~carry['live'])
+    busy = (carry['i'] < leave[0]) & (ended < leave[1])
+    return jnp.any(carry['live']) & busy
+
+  def sample(last, i):
+    logits = model.logits(params, last)
+    return choose(
+      logits, jax.vmap(jax.random.fold_in)(course.keys, course.done + i)
+    )
 
   def advance(carry):
     i, live = carry['i'], carry['live']
-    logits = model.logits(params, carry['last'])
-    ids, *sampled = choose(
-      logits, jax.vmap(jax.random.fold_in, (0, None))(keys, i)
-    )
-    ended = functools.reduce(jnp.logical_or, [ids == s for s in stop], never)
-    more = live & ~ended & (i + 1 < rows.limit)
-    positions = jnp.where(more, length + i, -1)
+    ids, told = sample(carry['last'], i)
+    ended = ends(ids)
+    more = live & ~ended & (course.done + i + 1 < course.limit)
+    positions = jnp.where(more, course.length + i, -1)
     hidden, cache = jax.lax.cond(
       jnp.any(more),
       lambda: model.extend(
@@ -85,61 +153,80 @@ def _decode(model, params, cache, last, rows, choose, columns, stop):
       ),
       lambda: (carry['last'][:, None], carry['cache']),
     )
-    put = functools.partial(jax.lax.dynamic_update_slice_in_dim, axis=1)
+    write = lambda old, new: jax.lax.dynamic_update_slice_in_dim(
+      old, new[:, None], i, axis=1
+    )
     return {
       'i': i + 1,
       'live': more,
-      'last': hidden[:, 0],
+      'last': jnp.where(more[:, None], hidden[:, 0], carry['last']),
       'cache': cache,
-      'ids': put(carry['ids'], ids[:, None], i),
-      'columns': [
-        put(made, new[:, None], i)
-        for made, new in zip(carry['columns'], sampled)
-      ],
+      'ids': write(carry['ids'], ids),
+      'told': jax.tree.map(write, carry['told'], told),
       'count': carry['count'] + live.astype(jnp.int32),
       'stopped': carry['stopped'] | (live & ended),
     }
 
+  shapes = jax.eval_shape(sample, last, jnp.int32(0))
+  room = lambda x: jnp.zeros((b, columns, *x.shape[1:]), x.dtype)
+  ids, told = jax.tree.map(room, shapes)
+  never = jnp.zeros(b, bool)
   out = jax.lax.while_loop(
     going,
     advance,
     {
       'i': jnp.int32(0),
-      'live': rows.count > 0,
+      'live': course.live,
       'last': last,
       'cache': cache,
-      'ids': jnp.zeros((b, width), jnp.int32),
-      'columns': [jnp.zeros((b, width), jnp.float32)] * columns,
+      'ids': ids,
+      'told': told,
       'count': jnp.zeros(b, jnp.int32),
       'stopped': never,
     },
   )
-  sampled = out['ids'], out['columns']
-  return out['cache'], (*sampled, out['count'], out['stopped'])
+  result = out['ids'], out['told'], out['count'], out['stopped']
+  return out['cache'], out['last'], result
 
 
 def continue_rows(model, rule, stop, params, pool, opening, rows, numbers):
   """One call: cached rows out of the pool, prefill, decode, and back in."""
   fresh = rows.fresh[:, None, None, None]
   cache = jax.tree.map(
-    lambda c, o: jnp.where(
-      fresh, o, c.at[rows.slot].get(mode='fill', fill_value=0)
-    ),
-    pool,
-    opening,
+    lambda c, o: jnp.where(fresh, o, c), take(pool, rows.slot), opening
   )
-  cache, last = _prefill(
+  cache, last = prefill(
     model, params, cache, rows.tokens, rows.start, rows.count
+  )
+  b, width = rows.tokens.shape
+  course = Course(
+    length=rows.start + rows.count,
+    done=jnp.zeros(b, jnp.int32),
+    limit=rows.limit,
+    live=rows.count > 0,
+    keys=rows.paths,
   )
 
   def choose(logits, keys):
-    return sampler.choose(logits, keys, rule, *numbers)
+    ids, *told = sampler.choose(logits, keys, rule, *numbers)
+    return ids, told
 
-  columns = 1 + rule.entropy
-  cache, result = _decode(
-    model, params, cache, last, rows, choose, columns, stop
+  def ends(ids):
+    never = jnp.zeros(b, bool)
+    return functools.reduce(jnp.logical_or, [ids == s for s in stop], never)
+
+  cache, _, result = decode(
+    model, params, cache, last, course, choose, ends, width, (width, b + 1)
   )
-  pool = jax.tree.map(
-    lambda p, c: p.at[rows.slot].set(c, mode='drop'), pool, cache
-  )
-  return pool, result
+  return put(pool, rows.slot, cache), result
+
+
+def take(pool: Any, slots: Any) -> Any:
+  """Rows of a pool; zeros for a slot that it does not have."""
+  get = lambda c: c.at[slots].get(mode='fill', fill_value=0)
+  return jax.tree.map(get, pool)
+
+
+def put(pool: Any, slots: Any, rows: Any) -> Any:
+  """The pool with rows in it; those of a slot that it lacks are dropped."""
+  return jax.tree.map(lambda p, c: p.at[slots].set(c, mode='drop'), pool, rows)

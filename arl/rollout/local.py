@@ -18,9 +18,6 @@ import numpy as np
 from arl.models import functional, heads
 from arl.rollout import decoding, engine, sampler
 
-_SHRINK = 4  # batch sizes are slots, slots / 4, slots / 16, ...
-_SMALLEST = 8
-
 
 class _Slot:
   """Which ids a cache slot was computed from, and when it was last used."""
@@ -97,9 +94,16 @@ class LocalEngine:
       functools.partial(decoding.continue_rows, model),
       static_argnums=(0, 1),
       donate_argnums=3,
+      compiler_options=decoding.options(),
     )
-    self._open: Any = jax.jit(functools.partial(decoding.open_cache, model))
+    self._open: Any = jax.jit(
+      functools.partial(decoding.open_cache, model),
+      compiler_options=decoding.options(),
+    )
     self._nothing = jax.device_put(model.cache(1, self._width), self._device)
+    self._take = jax.jit(
+      lambda pool, slots: pool[-1].at[slots].get(mode='clip')
+    )
     # Apart, so that a path of another length compiles nothing but this.
     self._fold = jax.jit(sampler.fold, static_argnums=0)
     self._score: Any = jax.jit(self._score_rows)
@@ -129,6 +133,7 @@ class LocalEngine:
         that are no distribution.
     """
     engine.check_sampling(sampling)
+    decoding.check_experts(sampling, self._model)
     engine.check_requests(
       requests, vocab=self._model.vocab, context=self._context
     )
@@ -159,17 +164,19 @@ class LocalEngine:
       rule, sampling.stop, self._params, self._pool, opening, rows, numbers
     )
     ids, (logp, *entropy), counts, stopped = jax.device_get(result)
+    routed = self._routed(rows.slot) if sampling.experts else None
     samples = []
     for i, request in enumerate(requests):
       n = int(counts[i])
       finish = engine.STOP if stopped[i] else engine.LENGTH
-      told = entropy[0][i, :n] if entropy else None
+      m = len(request.tokens) + n
       sample = engine.Sample(
         tokens=ids[i, :n],
         logp=logp[i, :n],
         finish=finish,
         versions=np.full(n, self.version, np.int32),
-        entropy=told,
+        entropy=entropy[0][i, :n] if entropy else None,
+        experts=None if routed is None else routed[i, : m - 1],
         cached=int(rows.start[i]),
       )
       engine.check_sample(sample, request, sampling.stop)
@@ -178,11 +185,12 @@ class LocalEngine:
       samples.append(sample)
     return samples
 
+  def _routed(self, slots) -> np.ndarray:
+    """The experts of each token that slots hold, [b, S, L, K]."""
+    return np.asarray(self._take(self._pool, slots)).swapaxes(1, 2)
+
   def _size(self, n: int) -> int:
-    size = self._count
-    while size // _SHRINK >= max(n, _SMALLEST):
-      size //= _SHRINK
-    return size
+    return decoding.size(n, self._count)
 
   def _assign(self, requests) -> list[int]:
     """A slot for each request: its session's, else the longest unused."""

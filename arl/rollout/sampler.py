@@ -1,6 +1,6 @@
 """Choosing tokens from logits: pure functions, one row a sequence."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,34 @@ class Rule(NamedTuple):
   greedy: bool
   truncated: bool
   entropy: bool = False
+
+
+class Told(NamedTuple):
+  """What `choose_each` tells of each token beside its log-prob.
+
+  Attributes:
+    truncated: whether a row keeps less than everything.
+    entropy: the entropy of what it was sampled from.
+    top: how many of the likeliest ids and their log-probs.
+    kept: which ids it was sampled from.
+  """
+
+  truncated: bool = False
+  entropy: bool = False
+  top: int = 0
+  kept: bool = False
+
+
+class Numbers(NamedTuple):
+  """The sampling rule of each of b rows."""
+
+  temperature: Any  # float32 [b, 1], > 0; 1 for a greedy row
+  greedy: Any  # bool [b, 1]
+  top_p: Any  # float32 [b, 1]; 1 keeps all
+  top_k: Any  # int32 [b, 1]; 0 keeps all
+  min_p: Any  # float32 [b, 1], of the likeliest one's probability; 0 keeps all
+  banned: Any  # int32 [b, m], ids that a row must not sample; V for none
+  watched: Any  # int32 [b, n], ids whose log-probs are told as well
 
 
 def fold(seed: int, paths: jax.Array) -> jax.Array:
@@ -89,6 +117,57 @@ def choose(
   chosen = jnp.take_along_axis(logp, ids[:, None], axis=-1)[:, 0]
   if not rule.entropy:
     return ids.astype(jnp.int32), chosen
+  return ids.astype(jnp.int32), chosen, _entropy(logp)
+
+
+def choose_each(
+  logits: jax.Array, keys: jax.Array, numbers: Numbers, told: Told
+) -> tuple[jax.Array, dict[str, Any]]:
+  """Samples one token a row, each row by its own rule.
+
+  A row gets what `choose` gives it for the same numbers, bit for bit.
+
+  Args:
+    logits: float32 [b, V].
+    keys: typed keys [b].
+    numbers: the rules.
+    told: what is compiled.
+
+  Returns:
+    ids int32 [b], and by name: 'logp' float32 [b], of what they were sampled
+    from; 'watched' [b, n] and 'top' (ids, log-probs), both [b, top], before
+    anything was left out; 'entropy' [b]; 'kept' bool [b, V].
+  """
+  rows = jnp.arange(len(logits))[:, None]
+  logits = logits.at[rows, numbers.banned].set(-jnp.inf, mode='drop')
+  logits = logits / numbers.temperature
+  full = jax.nn.log_softmax(logits, axis=-1)
+  if told.truncated:
+    logits = _keep(logits, numbers.top_p, numbers.top_k)
+    floor = jnp.max(logits, -1, keepdims=True) + jnp.log(numbers.min_p)
+    logits = jnp.where(logits >= floor, logits, -jnp.inf)
+  shape = logits.shape[-1:]
+  noise = jax.lax.cond(
+    jnp.all(numbers.greedy),
+    lambda: jnp.zeros_like(logits),
+    lambda: jax.vmap(lambda key: jax.random.gumbel(key, shape))(keys),
+  )
+  drawn = jnp.argmax(logits + jnp.where(numbers.greedy, 0, noise), axis=-1)
+  logp = jax.nn.log_softmax(logits, axis=-1) if told.truncated else full
+  take = lambda values, at: jnp.take_along_axis(values, at, axis=-1)
+  at = drawn[:, None]
+  made: dict[str, Any] = {'logp': take(logp, at)[:, 0]}
+  made['watched'] = take(full, numbers.watched)
+  if told.entropy:
+    made['entropy'] = _entropy(logp)
+  if told.top:
+    values, ids = jax.lax.top_k(full, told.top)
+    made['top'] = ids.astype(jnp.int32), values
+  if told.kept:
+    made['kept'] = jnp.isfinite(logits)
+  return drawn.astype(jnp.int32), made
+
+
+def _entropy(logp):
   surprise = jnp.where(jnp.isfinite(logp), -logp, 0)
-  entropy = jnp.sum(jnp.exp(logp) * surprise, axis=-1)
-  return ids.astype(jnp.int32), chosen, entropy
+  return jnp.sum(jnp.exp(logp) * surprise, axis=-1)
