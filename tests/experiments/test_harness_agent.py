@@ -2,7 +2,13 @@
 
 import json
 
+import numpy as np
+
+from arl import episode, names
 from arl.envs import base, tools
+from arl.models import tokenizers
+from arl.rollout import chat as chat_lib
+from arl.rollout import engine, harness, scripted, strategies
 from arl.train import loop
 from experiments import harness_agent
 from experiments.agents import tool_user
@@ -21,6 +27,45 @@ def test_its_tools_answer_as_the_environment_does():
       assert mine == turn.text
   assert tool_user.use('get', {'key': 'abc.pin'}, {}).startswith('error: no')
   assert tool_user.use('calc', {'expression': '1+'}, {}).startswith('error:')
+
+
+def test_it_plays_as_the_environment_does_in_process():
+  """Token for token: what an agent over HTTP adds is nothing."""
+  config = harness_agent.get_config()
+  block = config.env.to_dict()
+  env = names.resolve(block.pop('name'), 'arl.envs')(**block)
+  chat = chat_lib.chat(tokenizers.characters())
+  tasks = [env.task(base.TRAIN, index) for index in range(4)]
+
+  def says(request):
+    _, _, place, sample, turn = request.path
+    told = tasks[place].data
+    right = [*told['plan'], f'={told["answer"]}']
+    wrong = ['get(abc.pin)', '=000']
+    return chat.action([right, wrong][sample][turn])[:-1]
+
+  common = {
+    'samples': 2,
+    'sampling': engine.Sampling(),
+    'limits': strategies.Limits(5, 24, 128, 128),
+    'path': (0, 0),
+  }
+  speaker = scripted.ScriptedEngine(says, vocab=101)
+  inside = strategies.multi_turn(speaker, env, chat, tasks, **common)
+  outside = harness.rollouts(speaker, env, chat, tasks, **common)
+  for a, b in zip(inside, outside, strict=True):
+    assert (a.task, a.sample, a.status, a.row) == (
+      b.task,
+      b.sample,
+      b.status,
+      b.row,
+    )
+    for name in ('tokens', 'mask', 'logp', 'rewards', 'turn'):
+      np.testing.assert_array_equal(getattr(a, name), getattr(b, name), name)
+    np.testing.assert_array_equal(
+      a.extras['rollout_version'], b.extras['rollout_version']
+    )
+  assert {episode.total_reward(one) for one in outside} == {0.0, 1.0}
 
 
 def test_a_step_of_training(tmp_path, compiled_once):
