@@ -35,6 +35,17 @@ _CODES = {
 _GONE = 499  # the agent hung up; nobody reads this
 
 
+class Unknown(Exception):
+  """There is no rollout of that key."""
+
+  def __init__(self, key: str):
+    super().__init__(
+      f'no rollout has the key {key!r}; give one in the path,'
+      ' /rollouts/KEY/v1, or as the API key.'
+    )
+    self.key = key
+
+
 class Proxy:
   """The endpoint.
 
@@ -70,35 +81,36 @@ class Proxy:
     self._template = settings.template
     self._syntax = call_syntax.SYNTAXES[settings.syntax]
     self.rollouts = dict(rollouts)
+    self.app = applications.Starlette(routes=self._routes())
+
+  def _routes(self) -> list[routing.Route]:
     paths = [
       ('chat/completions', self._chat, 'POST'),
       ('completions', self._completion, 'POST'),
       ('models', self._models, 'GET'),
     ]
     table = [
-      (f'{start}/v1/{path}', run, method)
+      (f'{start}/v1/{path}', self._opened, run, method)
       for start in ('', '/rollouts/{key}')
       for path, run, method in paths
     ]
     table += [
-      ('/rollouts/{key}/reward', self._reward, 'POST'),
-      ('/rollouts/{key}/finish', self._finish, 'POST'),
-      ('/rollouts/{key}', self._record, 'GET'),
+      ('/rollouts/{key}/reward', self._known, self._reward, 'POST'),
+      ('/rollouts/{key}/finish', self._known, self._finish, 'POST'),
+      ('/rollouts/{key}', self._known, self._record, 'GET'),
     ]
-    self.app = applications.Starlette(
-      routes=[
-        routing.Route(path, self._answered(run), methods=[method])
-        for path, run, method in table
-      ]
-    )
+    return [
+      routing.Route(path, self._answered(find, run), methods=[method])
+      for path, find, run, method in table
+    ]
 
-  def _answered(self, run):
-    """The endpoint `run`, whose errors are answers."""
+  def _answered(self, find, run):
+    """The endpoint `run` on the rollout that is found; errors are answers."""
 
     async def endpoint(request: requests.Request) -> responses.Response:
       rollout = None
       try:
-        rollout = self._rollout(request)
+        rollout = find(request)
         return await run(request, rollout)
       except Exception as error:
         if rollout and isinstance(error, proxy_sampling.Limited):
@@ -110,17 +122,22 @@ class Proxy:
 
     return endpoint
 
-  def _rollout(self, request: requests.Request) -> record.Rollout:
+  def _known(self, request: requests.Request) -> record.Rollout:
     bearer = request.headers.get('authorization', '').removeprefix('Bearer ')
     key = request.path_params.get('key') or bearer.strip()
     if key not in self.rollouts:
-      if not key or not self._admit:
-        raise PermissionError(
-          f'no rollout has the key {key!r}; give one in the path,'
-          ' /rollouts/KEY/v1, or as the API key.'
-        )
-      self.rollouts[key] = self._admit(key)
+      raise Unknown(key)
     return self.rollouts[key]
+
+  def _opened(self, request: requests.Request) -> record.Rollout:
+    """The rollout of a key, which may be new."""
+    try:
+      return self._known(request)
+    except Unknown as error:
+      if not error.key or not self._admit:
+        raise
+      made = self.rollouts[error.key] = self._admit(error.key)
+      return made
 
   async def _models(self, request, rollout):
     del request, rollout
@@ -189,9 +206,13 @@ class Proxy:
     speaker = proxy_answer.Speaker(self._engine, self._settings, prepared, read)
     if prepared.asked.stream:
       return responses.StreamingResponse(
-        _told(proxy_answer.events(speaker)), media_type='text/event-stream'
+        _told(proxy_answer.events(speaker), prepared),
+        media_type='text/event-stream',
       )
-    made = await _unless_gone(request, proxy_answer.whole(speaker))
+    try:
+      made = await _unless_gone(request, proxy_answer.whole(speaker))
+    finally:
+      prepared.end()
     if made is None:
       return responses.Response(status_code=_GONE)
     return responses.JSONResponse(made)
@@ -217,7 +238,9 @@ async def _unless_gone(request: requests.Request, work: Coroutine) -> Any:
     await asyncio.gather(working, watching, return_exceptions=True)
 
 
-async def _told(events: AsyncIterator[str]) -> AsyncIterator[str]:
+async def _told(
+  events: AsyncIterator[str], prepared: proxy_sampling.Prepared
+) -> AsyncIterator[str]:
   """The events; where one fails, an event that says so."""
   try:
     async for event in events:
@@ -226,6 +249,7 @@ async def _told(events: AsyncIterator[str]) -> AsyncIterator[str]:
     yield proxy_reply.event(_problem(error)[1])
   finally:
     await events.aclose()  # type: ignore[attr-defined]
+    prepared.end()
 
 
 async def _body(request: requests.Request, *known: str) -> Any:
@@ -255,7 +279,7 @@ def _problem(error: Exception) -> tuple[int, dict[str, Any]]:
       return _problem(error.exceptions[0])
     case proxy_sampling.Limited():
       status, code = 400, _CODES[error.status]
-    case PermissionError():
+    case Unknown():
       status, code = 401, 'invalid_api_key'
     case proxy_sampling.Interrupted():
       status, code = 503, 'interrupted'

@@ -78,6 +78,10 @@ class Prepared(NamedTuple):
   parent: int | None
   numbers: range
 
+  def end(self) -> None:
+    """Gives back what was not sampled of the budgets."""
+    self.rollout.end(self.asked.n, self.max_tokens)
+
 
 def prepare(
   settings: Settings,
@@ -93,36 +97,50 @@ def prepare(
     Refused: the rollout is over, or its prompt is none.
     Limited: nothing is left.
   """
-  limits, sampled = settings.limits, rollout.sampled()
-  vocab = len(settings.template.tokenizer)
   if rollout.status:
     raise messages_lib.Refused(f'this rollout is over: {rollout.status}.')
   try:
+    vocab = len(settings.template.tokenizer)
     engine_lib.check_ids('the prompt', ids, vocab=vocab, context=2**31)
   except ValueError as error:
     raise messages_lib.Refused(str(error)) from error
-  if rollout.started + asked.n > limits.max_turns:
+  left = _left(settings.limits, rollout, asked.n, len(ids))
+  wanted = left if asked.max_tokens is None else asked.max_tokens
+  most = min(left, wanted)
+  return Prepared(
+    rollout, asked, ids, most, left <= wanted, context, parent,
+    rollout.begin(asked.n, most),
+  )  # fmt: skip
+
+
+def _left(limits: strategies.Limits, rollout, n: int, length: int) -> int:
+  """Tokens that each of n more samples may have after a prompt.
+
+  What calls under way may still sample is counted as sampled.
+
+  Raises:
+    Limited: none.
+  """
+  begun = len(rollout.calls) + rollout.running
+  if begun + n > limits.max_turns:
     raise Limited(
       episode.MAX_TURNS,
-      f'this rollout may sample {limits.max_turns} times and began'
-      f' {rollout.started}; this asks for {asked.n} more.',
+      f'this rollout may sample {limits.max_turns} times and did {begun} times;'
+      f' this asks for {n} more.',
     )
+  taken = rollout.sampled() + rollout.promised
   left = min(
     limits.turn_tokens,
-    limits.context - len(ids),
-    limits.response_tokens - sampled,
+    limits.context - length,
+    (limits.response_tokens - taken) // n,
   )
   if left < 1:
     raise Limited(
       episode.MAX_TOKENS,
-      f'the prompt has {len(ids)} tokens of a context of {limits.context}, and'
-      f' {sampled} of {limits.response_tokens} were sampled: nothing is left.',
+      f'the prompt has {length} tokens of a context of {limits.context}, and'
+      f' {taken} of {limits.response_tokens} are sampled: nothing is left.',
     )
-  wanted = left if asked.max_tokens is None else asked.max_tokens
-  return Prepared(
-    rollout, asked, ids, min(left, wanted), left <= wanted, context, parent,
-    rollout.begin(asked.n),
-  )  # fmt: skip
+  return left
 
 
 def _request(prepared: Prepared, choice: int) -> engine_lib.Request:

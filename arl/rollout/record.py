@@ -61,12 +61,14 @@ class Rollout:
     path: leading numbers of the randomness of its calls.
     calls: those that ended, in order.
     rows: the ids of each row.
-    started: how many calls were ever begun.
+    running: how many calls are under way.
+    promised: how many tokens those may sample.
     reward: of the whole rollout; None where nobody told.
     rewards: of single calls, by number.
     status: one of episode.STATUSES, or '' while it goes on.
     error: what went wrong.
     limit: the status of the limit that refused a call, or ''.
+    closed: whether it was decided how it ended.
   """
 
   def __init__(
@@ -79,17 +81,31 @@ class Rollout:
     self.key, self.task, self.sample, self.path = key, task, sample, path
     self.calls: list[Call] = []
     self.rows: list[list[int]] = []
-    self.started = 0
+    self.running, self.promised = 0, 0
     self.reward: float | None = None
     self.rewards: dict[int, float] = {}
     self.status, self.error, self.limit = '', '', ''
+    self.closed = False
+    self._begun = 0
     self._lock = threading.Lock()
 
-  def begin(self, count: int) -> range:
-    """Numbers for the randomness of so many calls; no two calls share one."""
+  def begin(self, count: int, tokens: int) -> range:
+    """Begins calls of so many tokens each at most.
+
+    Returns:
+      Numbers for their randomness; no two calls ever share one.
+    """
     with self._lock:
-      self.started += count
-      return range(self.started - count, self.started)
+      self.running += count
+      self.promised += count * tokens
+      self._begun += count
+      return range(self._begun - count, self._begun)
+
+  def end(self, count: int, tokens: int) -> None:
+    """Ends what `begin` began, whether or not it was recorded."""
+    with self._lock:
+      self.running -= count
+      self.promised -= count * tokens
 
   def add(
     self,
@@ -196,6 +212,7 @@ def close(rollout: Rollout, failed: str = '') -> None:
     rollout: the record.
     failed: what broke around the agent; '' for nothing.
   """
+  rollout.closed = True
   last = rollout.calls[-1] if rollout.calls else None
   ungraded = rollout.reward is None and not rollout.rewards
   if rollout.limit:

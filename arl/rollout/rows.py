@@ -19,7 +19,15 @@ def of(rollout: record.Rollout) -> list[episode.Episode]:
   Returns:
     Episodes that differ in their `row`; one without tokens for a rollout that
     made no call.
+
+  Raises:
+    ValueError: it is not closed, so nothing says how it ended.
   """
+  if not rollout.closed:
+    raise ValueError(
+      f'the rollout {rollout.key!r} is not closed; call record.close once its'
+      ' agent is gone.'
+    )
   by_row: list[list[record.Call]] = [[] for _ in rollout.rows]
   for call in rollout.calls:
     by_row[call.row].append(call)

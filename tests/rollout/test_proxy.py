@@ -1,5 +1,6 @@
 """The proxy over real HTTP: an unmodified client, and what is written down."""
 
+import concurrent.futures
 import json
 import time
 
@@ -172,6 +173,16 @@ def test_a_key_that_nobody_gave():
   answer = client.post('/rollouts/b/v1/chat/completions', json={})
   assert answer.status_code == 401 and "key 'b'" in answer.text
   assert client.post('/v1/chat/completions', json={}).status_code == 401
+
+
+def test_a_reward_for_nobody(server):
+  answer = server.post('/rollouts/nobody/reward', reward=1)
+  assert answer.status_code == 401 and 'nobody' not in server.proxy.rollouts
+
+
+def test_rows_of_what_goes_on(server):
+  with pytest.raises(ValueError, match="'k' is not closed"):
+    rows.of(new('k'))
 
 
 @pytest.mark.parametrize(
@@ -662,6 +673,24 @@ def test_too_many_calls():
   served.rollouts['k'].grade(1.0)
   record.close(served.rollouts['k'])
   assert served.rollouts['k'].status == episode.MAX_TURNS
+
+
+def test_what_runs_at_once_shares_the_budgets(server):
+  limits = LIMITS._replace(response_tokens=10, max_turns=3)
+  script = conversations.Script(lambda request: ids('x' * 60), pause=0.3)
+  served = made(script, limits=limits)
+  with loopback.served(served.app) as url:
+    client = openai.OpenAI(base_url=f'{url}/v1', api_key='k', max_retries=0)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+      first = pool.submit(ask, client, n=2, max_tokens=3)
+      time.sleep(0.1)
+      assert ask(client).choices[0].finish_reason == 'length'
+      first.result()
+    assert [request.max_tokens for request in script.calls] == [3, 3, 4]
+    with pytest.raises(openai.BadRequestError, match='3 times and did 3 times'):
+      ask(client)
+  rollout = served.rollouts['k']
+  assert (rollout.running, rollout.promised) == (0, 0)
 
 
 def test_an_answer_cut_by_a_limit():
