@@ -106,6 +106,7 @@ def agreement(columns: types.Columns) -> dict:
     drift = divergences.k3(columns['old_logp'], columns['ref_logp'])
     made['train/ref_kl'] = mean(drift)
   if routing.COLUMN in columns:
-    made['mismatch/experts'] = mean(columns[_REROUTED])
-    made['mismatch/replayed'] = mean(routing.known(columns[routing.COLUMN]))
+    known = routing.known(columns[routing.COLUMN])
+    made['mismatch/replayed'] = mean(known.astype(jnp.float32))
+    made['mismatch/experts'] = mean(columns[_REROUTED].astype(jnp.float32))
   return made

@@ -21,6 +21,9 @@ FAMILIES = {
   'qwen3': sizes.tiny()._replace(
     tied=False, qk_norm=True, head_dim=16, family='qwen3'
   ),
+  'qwen3_moe': sizes.tiny_moe()._replace(
+    mixture=sizes.Mixture(6, 2, 24, normalized=False, dense=(0,))
+  ),
 }
 
 
@@ -65,6 +68,35 @@ def test_round_trip(tmp_path, name, max_bytes):
   assert loaded.sizes == size
   _same(loaded.params, params)
   assert os.listdir(tmp_path) == ['model']
+
+
+def test_experts_are_tensors_of_their_own(tmp_path):
+  size, params = FAMILIES['qwen3_moe'], _params(FAMILIES['qwen3_moe'])
+  hf.save(tmp_path / 'model', params, size)
+  tensors = safetensors.numpy.load_file(tmp_path / 'model/model.safetensors')
+  held = params['layers']['1']['mlp']
+  of = lambda name: tensors[f'model.layers.1.mlp.{name}.weight']
+  np.testing.assert_array_equal(of('gate'), held['router']['kernel'].T)
+  for part in ('gate', 'up', 'down'):
+    matrix = held['experts'][part][3].T
+    np.testing.assert_array_equal(of(f'experts.3.{part}_proj'), matrix)
+  assert 'model.layers.0.mlp.gate_proj.weight' in tensors
+
+
+def test_an_expert_that_is_missing_or_of_another_kind(tmp_path):
+  size = FAMILIES['qwen3_moe']
+  folder, name = (
+    tmp_path / 'model',
+    'model.layers.1.mlp.experts.5.up_proj.weight',
+  )
+  hf.save(folder, _params(size), size)
+  _edit(folder, lambda t: t.update({name: t[name].astype(np.float16)}))
+  with pytest.raises(ValueError, match=r"are of \['float16', 'float32'\]"):
+    hf.load(folder)
+  assert hf.load(folder, cast='float32').sizes == size
+  _edit(folder, lambda t: t.pop(name))
+  with pytest.raises(ValueError, match=name):
+    hf.load(folder)
 
 
 def test_shards_hold_no_more_than_asked(tmp_path):

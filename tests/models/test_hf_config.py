@@ -17,6 +17,14 @@ LLAMA = {
 }
 QWEN2 = {**LLAMA, 'model_type': 'qwen2', 'num_key_value_heads': 2}
 QWEN3 = {**QWEN2, 'model_type': 'qwen3', 'head_dim': 16}
+MOE = {
+  **QWEN3,
+  'model_type': 'qwen3_moe',
+  'num_hidden_layers': 6,
+  'num_experts': 8,
+  'num_experts_per_tok': 2,
+  'moe_intermediate_size': 24,
+}
 LINEAR = {'rope_type': 'linear', 'factor': 4.0}
 YARN = {
   'rope_type': 'yarn',
@@ -46,6 +54,29 @@ def test_families():
   )
   biased = hf_config.to_sizes({**LLAMA, 'attention_bias': True})
   assert biased.qkv_bias and biased.out_bias
+
+
+@pytest.mark.parametrize(
+  'keys, changes',
+  [
+    ({}, {}),
+    ({'num_local_experts': 8}, {}),
+    ({'num_experts': None, 'num_local_experts': 4}, {'experts': 4}),
+    ({'norm_topk_prob': True}, {'normalized': True}),
+    ({'mlp_only_layers': [4, 0]}, {'dense': (0, 4)}),
+    ({'decoder_sparse_step': 2}, {'dense': (0, 2, 4)}),
+    (
+      {'decoder_sparse_step': 3, 'mlp_only_layers': [2]},
+      {'dense': (0, 1, 2, 3, 4)},
+    ),
+    ({'router_aux_loss_coef': 0.001, 'output_router_logits': True}, {}),
+  ],
+)
+def test_experts(keys, changes):
+  size = hf_config.to_sizes({**MOE, **keys})
+  mixture = sizes.Mixture(8, 2, 24, normalized=False)
+  assert size.mixture == mixture._replace(**changes)
+  assert size.qk_norm and size.family == 'qwen3_moe' and size.mlp_width == 48
 
 
 @pytest.mark.parametrize(
@@ -88,6 +119,11 @@ def test_the_tie_flag_may_be_nested(top, nested, tied):
   [
     ({**LLAMA, 'model_type': 'mixtral'}, "model_type 'mixtral'"),
     ({**LLAMA, 'vocab_size': None}, "lacks 'vocab_size'"),
+    ({**MOE, 'num_experts': None}, "lacks 'num_experts'"),
+    ({**MOE, 'moe_intermediate_size': None}, "lacks 'moe_intermediate_size'"),
+    ({**MOE, 'num_local_experts': 4}, 'num_local_experts = 4; make them agree'),
+    ({**QWEN3, 'num_experts': 8}, 'a qwen3 has no experts'),
+    ({**MOE, 'n_shared_experts': 1}, 'n_shared_experts = 1'),
     ({**QWEN3, 'head_dim': None}, "lacks 'head_dim'"),
     ({**QWEN2, 'num_key_value_heads': None}, "lacks 'num_key_value_heads'"),
     ({**LLAMA, 'hidden_act': 'gelu'}, "hidden_act = 'gelu'"),
@@ -178,6 +214,7 @@ def test_unused_windows_are_no_obstacle():
     sizes.smollm2_135m(),
     sizes.llama3_2_1b(),
     sizes.qwen3_8b(),
+    sizes.qwen3_30b_a3b(),
     sizes.tiny()._replace(
       rope=sizes.Rope(
         1e6, 'yarn', factor=4.0, original_max_position_embeddings=64

@@ -15,6 +15,7 @@ KINDS = {
   'llama': SIZE,
   'qwen2': SIZE._replace(qkv_bias=True, family='qwen2'),
   'qwen3': SIZE._replace(qk_norm=True, head_dim=16, family='qwen3'),
+  'qwen3_moe': sizes.tiny_moe(),
   'biased': SIZE._replace(qkv_bias=True, out_bias=True, tied=True),
 }
 
@@ -49,8 +50,15 @@ def _alone(model, params, tokens):
     (sizes.llama3_2_1b(), 1_235_814_400),
     (sizes.qwen3_0_6b(), 596_049_920),
     (sizes.qwen3_8b(), 8_190_735_360),
+    (sizes.qwen3_30b_a3b(), 30_532_122_624),
   ],
-  ids=['smollm2_135m', 'llama3_2_1b', 'qwen3_0_6b', 'qwen3_8b'],
+  ids=[
+    'smollm2_135m',
+    'llama3_2_1b',
+    'qwen3_0_6b',
+    'qwen3_8b',
+    'qwen3_30b_a3b',
+  ],
 )
 def test_published_parameter_counts(size, count):
   def total(layers):
@@ -81,7 +89,7 @@ def test_init_depends_on_the_key_alone():
   )
 
 
-@pytest.mark.parametrize('name', ['llama', 'qwen3'])
+@pytest.mark.parametrize('name', ['llama', 'qwen3', 'qwen3_moe'])
 def test_packing_changes_nothing(name):
   model, params = _made(name)
   one, two = (11, 12, 13), (21, 22, 2)
@@ -114,8 +122,9 @@ def test_a_packed_neighbour_gets_no_gradient():
   assert (jnp.abs(rows[jnp.array([21, 22])]).sum(-1) > 0).all()
 
 
-def test_padding_on_either_side_changes_nothing():
-  model, params = _made()
+@pytest.mark.parametrize('name', ['llama', 'qwen3_moe'])
+def test_padding_on_either_side_changes_nothing(name):
+  model, params = _made(name)
   tokens = (4, 5, 6, 7, 8)
   expected = _alone(model, params, _row(*tokens))[-2:]
   for pad in (3, 6):
@@ -138,8 +147,9 @@ def test_padding_on_either_side_changes_nothing():
     np.testing.assert_allclose(right[3:5], expected, atol=1e-5)
 
 
-def test_nothing_but_padding_is_finite():
-  model, params = _made()
+@pytest.mark.parametrize('name', ['llama', 'qwen3_moe'])
+def test_nothing_but_padding_is_finite(name):
+  model, params = _made(name)
   empty = jnp.zeros([2, 4], jnp.int32)
 
   def loss(params):
