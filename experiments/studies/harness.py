@@ -12,7 +12,7 @@ agent's own, over the first and the last five batches.
 import pathlib
 import statistics
 
-from experiments.studies import quickstart, runs
+from experiments.studies import quickstart, runs, summary
 
 _AIMS = {'before': '<= 0.5', 'after': '>= 0.9', 'first': '', 'last': '>= 0.8'}
 
@@ -56,6 +56,7 @@ def main(argv: list[str]) -> None:
     body.append([f'seconds of {name} a batch', f'{seconds:.1f}'])
   if not quick:
     runs.write_table(runs.RESULTS / 'harness.md', ('what', 'value'), body)
+    summary.write()
 
 
 if __name__ == '__main__':

@@ -19,6 +19,16 @@ _SECTIONS = (
     ' seconds are those of a run that shares two cores with another.',
   ),
   (
+    'harness',
+    'An agent from outside',
+    'python -m experiments.studies.harness',
+    'The quickstart with an agent written against the `openai` package alone,'
+    ' as a program of its own in front of the proxy: the mean over seeds 0, 1,'
+    ' 2 and its 95 % t interval. Before and after are held-out tasks, played'
+    ' without the agent; the batches are its own episodes, the first and the'
+    ' last five of 40.',
+  ),
+  (
     'controls',
     'Negative controls',
     'python -m experiments.studies.controls',
