@@ -225,6 +225,14 @@ class SglangEngine:
     engine.check_requests(requests, vocab=facts.vocab, context=self._context)
     for i in sampling.stop:
       engine.check_ids('sampling.stop', [i], vocab=facts.vocab, context=1)
+    most = sampling.top_k or facts.vocab
+    cut = sglang_ask.truncated(sampling) and not facts.ours
+    if cut and most > sglang_ask.MOST_KEPT:
+      raise ValueError(
+        'sampling: SGLang tells the log-probs of a truncated distribution only'
+        f' where it keeps {sglang_ask.MOST_KEPT} tokens or fewer, not {most};'
+        ' set rollout.top_k to that or less, or rollout.top_p to 1.'
+      )
     if sampling.entropy:
       raise ValueError(
         'sampling.entropy: SGLang does not tell the entropy; fill the column'

@@ -23,10 +23,21 @@ class Facts(NamedTuple):
   names: Mapping[str, int]
 
 
+# The largest top_k of which SGLang tells what it kept.
+MOST_KEPT = 4096
+
+
 def truncated(sampling: engine.Sampling) -> bool:
   """Whether some tokens cannot be sampled."""
   cut = sampling.top_p < 1 or sampling.top_k > 0
   return cut and sampling.temperature > 0
+
+
+def _top_k(sampling: engine.Sampling, facts: Facts) -> int:
+  """SGLang's: -1 for all, but all by number where it tells what it kept."""
+  if sampling.top_k and sampling.temperature > 0:
+    return sampling.top_k
+  return facts.vocab if truncated(sampling) and not facts.ours else -1
 
 
 def tokens(
@@ -57,7 +68,7 @@ def tokens(
     'max_new_tokens': request.max_tokens,
     'temperature': sampling.temperature,
     'top_p': 1.0 if greedy else sampling.top_p,
-    'top_k': -1 if greedy or not sampling.top_k else sampling.top_k,
+    'top_k': _top_k(sampling, facts),
     'min_p': 0.0,
     'frequency_penalty': 0.0,
     'presence_penalty': 0.0,

@@ -1,14 +1,17 @@
 """Rollouts over connections that fail in every way: nothing is lost or mixed.
 
-  python -m experiments.studies.faults [--quick]
+  python -m experiments.studies.faults [--quick] [--workdir=DIR]
 
 Two servers on loopback, whose answers are known, get 2,000 requests in groups
 of eight, while connections break, hang, and carry errors, halves, garbage,
 copies and answers of others, and while one of the servers is killed and started
-again. Prints a JSON object a line.
+again. Then the quickstart's task is trained with the embedded server, reached
+directly and through such connections: the two runs have to be the same. Prints
+a JSON object a line.
 """
 
 import contextlib
+import pathlib
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -17,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from arl.rollout import engine, sglang, sglang_route
-from experiments.studies import faulty, pretend, runs
+from experiments.studies import faulty, pretend, quickstart, runs, servers
 
 SEED, GROUP, TOKENS = 0, 8, 24
 RATE = 0.2  # of requests that meet a fault
@@ -99,40 +102,87 @@ def crashing(server: faulty.Faulty) -> Iterator[list[float]]:
     thread.join()
 
 
-def main(argv: list[str]) -> None:
-  del argv
-  asked = requests(200 if runs.quick() else 2000)
+def rollouts(quick: bool) -> None:
+  """Counts what became of requests over connections that fail."""
+  asked = requests(200 if quick else 2000)
   models = [pretend.Pretend(pace=_PACE) for _ in range(2)]
   with contextlib.ExitStack() as stack:
-    servers = [
+    connected = [
       stack.enter_context(faulty.Faulty(model.respond)) for model in models
     ]
     client = sglang.connect(
-      [server.url for server in servers],
+      [server.url for server in connected],
       vocab=pretend.VOCAB,
       context=pretend.CONTEXT,
       seed=SEED,
       timeout=_TIMEOUT,
     )
     stack.callback(client.close)
-    for i, server in enumerate(servers):
+    for i, server in enumerate(connected):
       server.choose = faulty.sometimes(RATE, faulty.FAULTS, seed=i)
-    crashes = stack.enter_context(crashing(servers[0]))
+    crashes = stack.enter_context(crashing(connected[0]))
     began = time.monotonic()
     samples = client.generate(asked, engine.Sampling())
     seconds = time.monotonic() - began
-  found = count(asked, samples)
-  for name, value in found._asdict().items():
-    runs.line(f'faults/{name}', value, f'of {len(asked)}', '0', (SEED,), None)
+  for name, value in count(asked, samples)._asdict().items():
+    _say(name, value, f'of {len(asked)}', '0')
   for fault in faulty.FAULTS:
-    times = sum(server.seen.get(fault, 0) for server in servers)
-    runs.line(f'faults/met/{fault}', times, 'times', '> 0', (SEED,), None)
-  crashed = len(crashes)
-  runs.line('faults/met/crashes', crashed, 'times', '> 0', (SEED,), None)
+    times = sum(server.seen.get(fault, 0) for server in connected)
+    _say(f'met/{fault}', times, 'times', '> 0')
+  _say('met/crashes', len(crashes), 'times', '> 0')
   computed = sum(sum(model.computed.values()) for model in models)
-  again = computed / len(asked)
-  runs.line('faults/computed', again, 'times each', '', (SEED,), None)
-  runs.line('faults/time', seconds, 's', '', (SEED,), None)
+  _say('computed', computed / len(asked), 'times each', '')
+  _say('time', seconds, 's', '')
+
+
+def _say(name: str, value: float, unit: str, aim: str) -> None:
+  runs.line(f'faults/{name}', value, unit, aim, (SEED,), None)
+
+
+def trained(root: pathlib.Path, name: str, url: str, quick: bool) -> runs.Run:
+  """A run whose sampler is at a url."""
+  run = quickstart.trained(root, 'dapo', SEED, quick)
+  folder = root / f'faults_{name}'
+  served = (
+    f'--config.engine.urls={url}',
+    f'--config.engine.folder={folder / "weights"}',
+    f'--config.steps={4 if quick else 20}',
+  )
+  return run._replace(workdir=folder, overrides=(*run.overrides, *served))
+
+
+def learning(root: pathlib.Path, quick: bool) -> None:
+  """Compares training over connections that fail with training over others."""
+  warm = quickstart.warm_start(root, SEED, quick)
+  runs.make([warm])
+  # A run waits ten minutes for what hangs; that it is asked again was counted.
+  faults = [fault for fault in faulty.FAULTS if fault != 'hang']
+  flags = ('--slots=256', '--context=128', f'--seed={SEED}')
+  model = warm.workdir / 'final'
+  with (
+    servers.embedded(model, root / 'servers', *flags) as url,
+    faulty.Faulty(faulty.forward(url)) as between,
+  ):
+    direct = trained(root, 'direct', url, quick)
+    runs.make([direct])
+    between.choose = faulty.sometimes(RATE / 4, faults, SEED)
+    through = trained(root, 'through', between.url, quick)
+    runs.make([through])
+    _say('training/met', sum(between.seen.values()), 'times', '> 0')
+  curves = [
+    np.array([row['train/success'] for row in runs.rows(run)])
+    for run in (direct, through)
+  ]
+  gap = float(np.max(np.abs(curves[0] - curves[1])))
+  _say('training/steps', len(curves[0]), '', '')
+  _say('training/last', curves[1][-1], 'success rate', f'{curves[0][-1]:.4f}')
+  _say('training/largest_difference', gap, 'success rate', '0')
+
+
+def main(argv: list[str]) -> None:
+  del argv
+  rollouts(runs.quick())
+  learning(runs.root(), runs.quick())
 
 
 if __name__ == '__main__':

@@ -109,6 +109,14 @@ def test_what_a_server_would_die_of_is_not_sent(one):
   assert len(model.calls) == sent
 
 
+def test_a_truncation_whose_log_probs_are_not_told_is_refused():
+  with served.serving(keywords={'vocab': 5000}) as (client, _, _):
+    with pytest.raises(ValueError, match='set rollout.top_k'):
+      client.generate(served.requests(1), PLAIN._replace(top_p=0.9))
+    greedy = PLAIN._replace(top_p=0.9, temperature=0.0)
+    assert len(client.generate(served.requests(1), greedy)) == 1
+
+
 def test_experts_are_decoded_by_layer():
   told = {'experts': (pretend.LAYERS, pretend.CHOSEN)}
   with served.serving(keywords=told, experts=4) as (client, _, _):
