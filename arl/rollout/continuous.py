@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import queue
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,7 @@ class ContinuousEngine:
     self._passes = passes.Passes(
       model, params, slots=slots, width=context, seed=seed
     )
-    experts = getattr(model, 'experts', (0, 0))
+    experts = model.experts
     self._scheduler = scheduler.Scheduler(self._passes, experts)
     self._closed = False
     self._names = itertools.count()
@@ -101,7 +101,7 @@ class ContinuousEngine:
     *,
     name: str,
     each: bool,
-  ) -> AsyncIterator[tickets.Result]:
+  ) -> AsyncGenerator[tickets.Result, None]:
     """The results of a request; see `submit`. One that is left is aborted."""
     results = mailbox.Results()
     try:
