@@ -63,7 +63,11 @@ class Mixture(nnx.Module):
 
 
 class Experts(nnx.Module):
-  """E gated MLPs, down(silu(gate(x)) * up(x)), their matrices stacked."""
+  """E gated MLPs, down(silu(gate(x)) * up(x)), their matrices stacked.
+
+  On a mesh the tokens of all devices are sorted together, so that each device
+  goes through all of them: right, but no faster than one device.
+  """
 
   def __init__(
     self,

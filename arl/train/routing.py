@@ -33,11 +33,13 @@ class Replay(NamedTuple):
     layers: of the decoder, with experts or without.
     chosen: experts of a token.
     experts: of a layer.
+    dense: the layers without experts, for which nothing is replayed.
   """
 
   layers: int
   chosen: int
   experts: int
+  dense: tuple[int, ...] = ()
 
 
 def replay(kind: str, size: sizes.Sizes) -> Replay | None:
@@ -62,7 +64,8 @@ def replay(kind: str, size: sizes.Sizes) -> Replay | None:
       f'config.updates.routing is {ROLLOUT!r}, but the policy, a {size.family},'
       f' has no experts to replay; set it to {OWN!r}.'
     )
-  return Replay(size.layers, size.mixture.chosen, size.mixture.experts)
+  mixture = size.mixture
+  return Replay(size.layers, mixture.chosen, mixture.experts, mixture.dense)
 
 
 def check(episodes: Sequence[episode.Episode], wanted: Replay) -> None:
@@ -70,7 +73,7 @@ def check(episodes: Sequence[episode.Episode], wanted: Replay) -> None:
 
   Raises:
     ValueError: none were reported, or they are of other layers, of another
-      number, or beyond the last.
+      number, beyond the last, or one of them is named twice.
   """
   for one in episodes:
     who = f'routing: the episode of task {one.task.id!r}'
@@ -93,6 +96,12 @@ def check(episodes: Sequence[episode.Episode], wanted: Replay) -> None:
         f'{who} has experts from {ids.min()} to {ids.max()}, but a layer of the'
         f' policy has 0 to {wanted.experts - 1}, and -1 stands for not known;'
         ' sample from a model of the same sizes.'
+      )
+    ids = np.sort(np.delete(ids, wanted.dense, axis=1), -1)
+    if np.any((ids[..., 1:] == ids[..., :-1]) & (ids[..., 1:] >= 0)):
+      raise ValueError(
+        f'{who} has tokens that went through one expert twice in a layer; its'
+        ' engine did not record them all: look at its version and its cache.'
       )
 
 

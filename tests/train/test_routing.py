@@ -17,6 +17,9 @@ def test_what_is_replayed():
   assert routing.replay('rollout', sizes.tiny_moe()) == REPLAY
   large = routing.replay('rollout', sizes.qwen3_30b_a3b())
   assert large == routing.Replay(layers=48, chosen=8, experts=128)
+  part = sizes.Mixture(6, 2, 24, dense=(1,))
+  some = routing.replay('rollout', sizes.tiny_moe()._replace(mixture=part))
+  assert some == REPLAY._replace(dense=(1,))
 
 
 @pytest.mark.parametrize(
@@ -50,6 +53,8 @@ def changed(value):
 def test_experts_that_fit():
   for value in (-1, 0, 5):
     routing.check(routed(changed(value)), REPLAY)
+  ordinary = REPLAY._replace(dense=(0, 1))
+  routing.check(routed(np.zeros_like), ordinary)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +67,8 @@ def test_experts_that_fit():
     (lambda ids: ids.astype(np.float32), 'has experts float32'),
     (changed(6), 'has experts from -1 to 6, but a layer of the policy has 0'),
     (changed(-2), 'has experts from -2 to 1'),
+    (changed(1), 'went through one expert twice in a layer'),
+    (np.zeros_like, 'its engine did not record them all'),
   ],
 )
 def test_experts_that_do_not(ids, match):
