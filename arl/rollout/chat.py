@@ -27,6 +27,7 @@ class Chat(NamedTuple):
     stop: the ids that end a turn.
     tokenizer: whose chat this is, for those who speak to the model in lists of
       messages (`arl.rollout.templates`); None for a chat of no tokenizer.
+    role: under which observations are shown.
   """
 
   opening: Callable[[episode.Task], list[int]]
@@ -36,6 +37,7 @@ class Chat(NamedTuple):
   pieces: Callable[[Sequence[int]], list[str]]
   stop: tuple[int, ...]
   tokenizer: Any = None
+  role: str = 'tool'
 
 
 class UnfitText(ValueError):
@@ -127,7 +129,7 @@ def _between(tokenizer, role: str) -> tuple[str, str]:
   return middle, tail
 
 
-def _messages(task: episode.Task, role: str) -> list[tuple[str, str, str]]:
+def introduction(task: episode.Task, role: str) -> list[tuple[str, str, str]]:
   """What opens a task: (role, text, what it is) of each message."""
   texts = task.example
   if len(texts) % 2:
@@ -179,7 +181,7 @@ def chat(tokenizer: Any, *, observation_role: str = 'tool') -> Chat:
         'role': role,
         'content': clean(text, f'{what} of task {task.id!r}', markers),
       }
-      for role, text, what in _messages(task, observation_role)
+      for role, text, what in introduction(task, observation_role)
     ]
     return encode(tokenizer, _render(tokenizer, messages, prompt=True))
 
@@ -199,4 +201,6 @@ def chat(tokenizer: Any, *, observation_role: str = 'tool') -> Chat:
     return [tokenizer.decode([i], skip_special_tokens=False) for i in ids]
 
   stop = (tokenizer.eos_token_id,)
-  return Chat(opening, reply, action, decode, pieces, stop, tokenizer)
+  return Chat(
+    opening, reply, action, decode, pieces, stop, tokenizer, observation_role
+  )

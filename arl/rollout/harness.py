@@ -130,7 +130,7 @@ def _run(harness: base.Harness, part, url: str) -> str:
     except subprocess.TimeoutExpired:
       timed_out = True
     finally:
-      with contextlib.suppress(ProcessLookupError):
+      with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
       process.wait()
     if timed_out:
