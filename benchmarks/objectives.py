@@ -15,7 +15,6 @@ benchmarks/README.md says how to make the environments.
 import json
 import os
 import pathlib
-import platform
 import sys
 import tempfile
 from typing import NamedTuple
@@ -23,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from absl import app, flags
 
-from benchmarks import cases, processes, rounds
+from benchmarks import cases, machine, processes, rounds
 from experiments.studies import runs
 
 _QUICK = flags.DEFINE_bool('quick', False, 'Few repeats: the same lines, fast.')
@@ -64,12 +63,6 @@ PEERS = {
   'tunix': Peer((*_LOSSES[:3], *_CREDITS), 'theirs / arl', '>= 1'),
   'plain': Peer(_POOLING, 'arl / theirs', '<= 1.5'),
 }
-
-
-def meets(value: float, aim: str) -> bool:
-  """Whether a number is as an aim like '>= 5' wants it."""
-  sign, bound = aim.split()
-  return value >= float(bound) if sign == '>=' else value <= float(bound)
 
 
 class Outcome(NamedTuple):
@@ -122,7 +115,7 @@ def timed(outcome: Outcome, ours: list[float], theirs: list[float]) -> Outcome:
     _line(f'{outcome.name}/{side}', value, 'ms', '', ends)
     shown.append(value)
   return outcome._replace(
-    verdict='met' if meets(ratio, outcome.aim) else 'missed',
+    verdict='met' if machine.meets(ratio, outcome.aim) else 'missed',
     ours=shown[0],
     theirs=shown[1],
     ratio=ratio,
@@ -187,14 +180,6 @@ def _cells(outcome: Outcome) -> list[str]:
   ]  # fmt: skip
 
 
-def cpu() -> str:
-  """The name of the processor, as Linux tells it."""
-  for line in pathlib.Path('/proc/cpuinfo').read_text().splitlines():
-    if line.startswith('model name'):
-      return line.partition(':')[2].strip()
-  return platform.processor()
-
-
 def write(outcomes: list[Outcome], versions: dict, load: float) -> None:
   """Rewrites the table, with what has to be known to read it."""
   header = (
@@ -208,7 +193,8 @@ def write(outcomes: list[Outcome], versions: dict, load: float) -> None:
   text = (
     'Written by `python -m benchmarks.objectives`; the README of `benchmarks`'
     ' says what\nthe rows are. Medians over rounds, ratios with 95 %'
-    f' intervals.\n\n- {cpu()}, one core, load {load:.2f} at the start\n'
+    f' intervals.\n\n- {machine.cpu()}, one core, load {load:.2f} at the'
+    ' start\n'
     f'{used}\n\n'
   )
   TABLE.write_text(text + TABLE.read_text(encoding='utf-8'), encoding='utf-8')

@@ -186,8 +186,10 @@ class ContinuousEngine:
     size = {'vocab': self.model.vocab, 'context': self.context}
     for i, ids in enumerate(sequences):
       engine.check_ids(f'sequence {i}', ids, **size)
-    score = self._passes.score
-    return self._tell(lambda: score(sequences, temperature, top, watched))
+    done: concurrent.futures.Future = concurrent.futures.Future()
+    kind = temperature, top, tuple(watched)
+    self._tell(lambda: self._scheduler.add_scores(kind, sequences, done))
+    return done
 
   def set_params(self, params: Any, version: int) -> None:
     """Takes new weights; what was computed with the old ones is forgotten.

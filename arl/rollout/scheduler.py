@@ -41,6 +41,7 @@ class Scheduler:
     self._waiting: collections.deque[tickets.Ticket] = collections.deque()
     self._running: list[tickets.Ticket] = []
     self._weights: collections.deque = collections.deque()
+    self._scores: dict[tuple, list[tuple[Any, concurrent.futures.Future]]] = {}
     self._epoch = 0
 
   def add(self, row: tickets.Ticket) -> None:
@@ -52,6 +53,18 @@ class Scheduler:
   ) -> None:
     """Takes weights in; `done` is told when they are used."""
     self._weights.append((params, version, done))
+
+  def add_scores(
+    self, kind: tuple, sequences: Any, done: concurrent.futures.Future
+  ) -> None:
+    """Takes sequences to score in; those of a kind are scored together.
+
+    Args:
+      kind: temperature, top and watched, as Passes.score takes them.
+      sequences: lists of ids.
+      done: is told what Passes.score tells of each.
+    """
+    self._scores.setdefault(kind, []).append((sequences, done))
 
   def load(self) -> dict[str, int]:
     """How much runs and waits, and tokens fed, found in caches and sampled."""
@@ -65,12 +78,13 @@ class Scheduler:
 
   def busy(self) -> bool:
     """Whether a turn would do something."""
-    if self._weights:
+    if self._weights or self._scores:
       return True
     return not self.paused and bool(self._running or self._waiting)
 
   def turn(self) -> None:
-    """Swaps weights, admits, feeds and samples a few tokens."""
+    """Scores, swaps weights, admits, feeds and samples a few tokens."""
+    self._score()
     self._take_weights()
     if self.paused:
       return
@@ -123,6 +137,19 @@ class Scheduler:
     for _, _, done in weights:
       done.set_exception(RuntimeError(f'the engine failed: {error}'))
     self._slots.forget()
+
+  def _score(self):
+    while self._scores:
+      kind, asked = self._scores.popitem()
+      together = [ids for sequences, _ in asked for ids in sequences]
+      try:
+        told = iter(self._passes.score(together, *kind))
+      except Exception as error:
+        for _, done in asked:
+          done.set_exception(error)
+        continue
+      for sequences, done in asked:
+        done.set_result([next(told) for _ in sequences])
 
   def _take_weights(self):
     while self._weights and (self.paused or not self._running):
