@@ -7,7 +7,7 @@ import pytest
 from arl import episode
 from arl.envs import base, tools
 from arl.models import tokenizers
-from arl.rollout import chat, engine, rendered, scripted, strategies
+from arl.rollout import chat, engine, pack, rendered, scripted, strategies
 
 LIMITS = strategies.Limits(
   max_turns=4, turn_tokens=40, context=400, response_tokens=400
@@ -68,6 +68,18 @@ def test_thoughts_are_stripped_as_the_template_strips_them():
   assert 'think' not in last and 'assistant\none<|im_end|>' in last
   turns = [np.unique(e.turn[e.mask]).tolist() for e in episodes]
   assert turns == [[0], [1, 2], [3]]
+
+
+def test_its_rows_are_packed_as_one_sequence():
+  made = chat.chat(conversations.family('thinking'), observation_role='user')
+  says = ('<think>a</think>one', '<think>b</think>two', 'three')
+  episodes = roll_out(rendered.multi_turn, made, telling('u2', 'u3'), says)
+  batch = pack.pack(episodes, rows=3, width=400, max_turns=4)
+  filled = batch.segments > 0
+  assert len(episodes) == 3
+  assert set(np.asarray(batch.seq.ids)[filled]) == {0}
+  assert set(np.asarray(batch.turn.ids)[batch.mask]) == {0, 1, 2}
+  assert batch.rewards.sum() == sum(e.rewards.sum() for e in episodes) == 1.0
 
 
 def test_where_turns_are_kept_it_is_the_other_strategy():
