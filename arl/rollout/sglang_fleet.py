@@ -208,12 +208,15 @@ class Fleet:
 
   @contextlib.asynccontextmanager
   async def _turn(self, session: Any, rid: str, fixed: Any):
-    """A server that has room: counted there, and never left running there."""
+    """A server that has room: counted there, and never left running there.
+
+    One that is fixed has to have it.
+    """
     while True:
       worker = fixed or await self._place(session, rid)
       worker.load += 1
       try:
-        async with worker.turns:
+        async with contextlib.nullcontext() if fixed else worker.turns:
           if worker.alive or fixed:
             try:
               yield worker

@@ -83,9 +83,9 @@ async def _one(worker, *, vocab, context, names) -> Met:
 
 def _check_vocab(url: str, folder: str, vocab: int) -> None:
   """Compares with the served config, where its folder can be read here."""
+  if not folder:
+    return
   with contextlib.suppress(OSError, ValueError, KeyError):
-    if not folder:
-      return
     text = (pathlib.Path(folder) / 'config.json').read_text('utf-8')
     served = json.loads(text)['vocab_size']
     if served != vocab:

@@ -211,9 +211,9 @@ def _publish(
   if mode not in MODES:
     raise ValueError(f'sync: mode is {mode!r}; set it to one of {MODES}.')
   expected = np.asarray(probe.logp(params))
-  # Cached now, the prompt can show afterwards that caches were emptied.
+  # The last verification left the prompt in the caches under this; nothing is
+  # asked now, since it would wait behind all that runs.
   salt = 'arl-probe'
-  engine.probe(probe.ids, salt)
   try:
     engine.control('/pause_generation', {'mode': mode}, _PAUSE)
     try:

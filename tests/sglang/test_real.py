@@ -45,7 +45,7 @@ def ours():
 @pytest.fixture
 def client(url, tmp_path):
   """A client; the server holds the weights of seed 0."""
-  made = connect(url)
+  made = connect(url, limit=8)  # what a server on a CPU runs at a time
   publish(made, 0, tmp_path)
   yield made
   made.close()
