@@ -266,7 +266,7 @@ def test_weights_are_published_while_a_request_runs(
   if how == 'disk':
     transfer = functools.partial(transfer, folder=tmp_path)
   changed = real.params(SIZE, 1)
-  several = [LONG._replace(path=(9, i)) for i in range(32)]
+  several = [LONG._replace(path=(9, i)) for i in range(16)]
   samples = during(
     client, lambda: transfer(client, changed, new, mode=mode), several
   )
