@@ -71,6 +71,21 @@ def encode(tokenizer: Any, text: str) -> list[int]:
     ) from error
 
 
+def plain(tokenizer: Any, text: str) -> list[int]:
+  """The ids of a text without a template, begun as the tokenizer begins one.
+
+  Raises:
+    ValueError: the tokenizer also ends it.
+  """
+  bare, ids = encode(tokenizer, text), tokenizer.encode(text)
+  begun = [tokenizer.bos_token_id, *bare]
+  if ids not in (bare, begun):
+    raise ValueError(
+      'the tokenizer puts more around a text than its bos_token; give ids.'
+    )
+  return ids
+
+
 def clean(text: str, what: str, markers: Sequence[str]) -> str:
   """The text itself, which comes from outside.
 

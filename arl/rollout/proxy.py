@@ -196,7 +196,7 @@ class Proxy:
     ids = asked.prompt
     if isinstance(ids, str):
       text = chat_lib.clean(ids, 'prompt', self._template.specials)
-      ids = templates.plain(self._template.tokenizer, text)
+      ids = chat_lib.plain(self._template.tokenizer, text)
     prepared = proxy_sampling.prepare(
       self._settings, rollout, asked, list(ids or ())
     )

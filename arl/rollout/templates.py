@@ -190,35 +190,33 @@ def prompt(
   except Exception as error:
     raise Unfit(f'the chat template refuses this: {error}') from error
   said = [s for m, s in zip(messages, sampled) if m['role'] == 'assistant']
+  return _spliced(template, text, said, read)
+
+
+def _spliced(
+  template: Template, text: str, said: Sequence[Sampled | None], read: Read
+) -> list[int]:
+  """The ids of a printed conversation, with what was sampled for its turns.
+
+  Args:
+    template: what printed it.
+    text: the conversation.
+    said: what was sampled for each turn of the assistant, or None.
+    read: finds calls in a text.
+  """
   turns = _turns(template, text)
   if len(turns) != len(said) + 1:
     said = []  # it drops, adds or merges turns: all is text
   ids: list[int] = []
   at, end = 0, template.tokenizer.eos_token
-  for one, (start, stop) in zip(said, turns):
-    start += len(template.opening)
-    turn = text[start:stop]
-    opened = text.startswith(template.opening, start - len(template.opening))
-    if one and opened and _same(one.text, turn, read):
+  for one, (begin, stop) in zip(said, turns):
+    start = begin + len(template.opening)
+    opened = text.startswith(template.opening, begin)
+    if one and opened and _same(one.text, text[start:stop], read):
       ids += _encode(template, text[at:start], bool(at))
       ids += one.ids
       at = stop + len(end) * one.ended
   return ids + _encode(template, text[at:], bool(at))
-
-
-def plain(tokenizer: Any, text: str) -> list[int]:
-  """The ids of a text without a template, begun as the tokenizer begins one.
-
-  Raises:
-    ValueError: the tokenizer also ends it.
-  """
-  bare, ids = chat.encode(tokenizer, text), tokenizer.encode(text)
-  begun = [tokenizer.bos_token_id, *bare]
-  if ids not in (bare, begun):
-    raise ValueError(
-      'the tokenizer puts more around a text than its bos_token; give ids.'
-    )
-  return ids
 
 
 def _shown(template, message, sampled, read, write) -> messages_lib.Message:

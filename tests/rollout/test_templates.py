@@ -354,7 +354,7 @@ def test_a_sequence_begins_once(printed, known):
   assert row.count(bos) == printed and (row[0] == bos) == printed
   opening = chat.chat(tokenizer).opening(episode.Task('t', 'u1', {}))
   assert opening.count(bos) == printed  # rollouts of either kind agree
-  raw = templates.plain(tokenizer, 'some text')
+  raw = chat.plain(tokenizer, 'some text')
   assert raw.count(bos) == known and (raw[0] == bos) == known
 
 
