@@ -85,7 +85,8 @@ def agreement(columns: types.Columns) -> dict:
   """How the trainer's log-probs differ from the engine's, on the mask.
 
   The largest and the mean |old_logp - rollout_logp|, the policy's mean entropy
-  and, where `ref_logp` is there, k3 to the reference; all in nats. Where there
+  and, where `ref_logp` is there, k3 to the reference; all in nats. Pearson's
+  correlation of the two log-probs; 0 where one of them is constant. Where there
   are replayed experts, two shares of the tokens: `mismatch/replayed`, of those
   that come from a replayed state, and `mismatch/experts`, of those whose state
   would have gone through other experts in some layer.
@@ -96,10 +97,16 @@ def agreement(columns: types.Columns) -> dict:
   def mean(x):
     return jnp.sum(jnp.where(mask, x, 0)) / n
 
-  gap = jnp.abs(columns['old_logp'] - columns['rollout_logp'])
+  ours, theirs = columns['old_logp'], columns['rollout_logp']
+  gap = jnp.abs(ours - theirs)
+  ours, theirs = ours - mean(ours), theirs - mean(theirs)
+  spread = jnp.sqrt(mean(ours**2) * mean(theirs**2))
+  varied = spread > 0
+  along = mean(ours * theirs) / jnp.where(varied, spread, 1)
   made = {
     'mismatch/max': jnp.max(jnp.where(mask, gap, 0)),
     'mismatch/mean': mean(gap),
+    'mismatch/correlation': jnp.where(varied, along, 0),
     'train/entropy': mean(columns['old_entropy']),
   }
   if 'ref_logp' in columns:

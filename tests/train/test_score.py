@@ -147,6 +147,9 @@ def test_agreement_by_hand():
   want = {
     'mismatch/max': 0.5,
     'mismatch/mean': 0.75 / 4,
+    'mismatch/correlation': np.corrcoef(
+      [-1.0, -2.0, -3.0, -4.0], [-1.5, -2.0, -3.25, -4.0]
+    )[0, 1],
     'train/entropy': 2.5,
     'train/ref_kl': np.exp(-1) / 4,  # exp(-1) - (-1) - 1 on one token of four
   }
