@@ -151,10 +151,10 @@ print('so far', file=sys.stderr, flush=True)
 time.sleep(60)
 """
   began = time.monotonic()
-  made, _ = roll_out(agent(code, seconds=1.5), tasks=TASKS[:1], samples=1)
-  assert time.monotonic() - began < 20
+  made, _ = roll_out(agent(code, seconds=6.0), tasks=TASKS[:1], samples=1)
+  assert time.monotonic() - began < 40
   assert made[0].status == episode.ENVIRONMENT_ERROR
-  assert made[0].error == 'the agent ran longer than 1.5 s:\nso far'
+  assert made[0].error == 'the agent ran longer than 6.0 s:\nso far'
   child = int((tmp_path / 'pid').read_text())
   until = time.monotonic() + 5
   while _runs(child) and time.monotonic() < until:

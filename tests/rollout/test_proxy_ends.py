@@ -198,17 +198,18 @@ def test_too_many_calls():
   assert served.rollouts['k'].status == episode.MAX_TURNS
 
 
-def test_what_runs_at_once_shares_the_budgets(server):
+def test_what_runs_at_once_shares_the_budgets():
   limits = proxies.LIMITS._replace(response_tokens=10, max_turns=3)
   script = conversations.Script(
-    lambda request: proxies.ids('x' * 60), pause=0.3
+    lambda request: proxies.ids('x' * 60), pause=1.0
   )
   served = proxies.made(script, limits=limits)
   with loopback.served(served.app) as url:
     client = openai.OpenAI(base_url=f'{url}/v1', api_key='k', max_retries=0)
     with concurrent.futures.ThreadPoolExecutor() as pool:
       first = pool.submit(proxies.ask, client, n=2, max_tokens=3)
-      time.sleep(0.1)
+      while script.running < 2:
+        time.sleep(0.01)
       assert proxies.ask(client).choices[0].finish_reason == 'length'
       first.result()
     assert [request.max_tokens for request in script.calls] == [3, 3, 4]
