@@ -116,6 +116,10 @@ def test_the_quickstart_from_warm_start_to_the_end(tmp_path, compiled_once):
   config = one_step(config_of('quickstart', f'quick,model={final}'))
   loop.train(config, tmp_path / 'rl')
   check_ran(tmp_path / 'rl')
+  config = one_step(config_of('harness_agent', f'quick,model={final}'))
+  loop.train(config, tmp_path / 'outside')
+  row = check_ran(tmp_path / 'outside')
+  assert row['train/episodes'] == 16 and row['train/reward_error'] == 0
 
 
 @pytest.mark.slow

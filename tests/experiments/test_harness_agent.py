@@ -1,6 +1,4 @@
-"""The agent of the harness experiment: its tools, and a step of training."""
-
-import json
+"""The agent of the harness experiment: its tools, and its episodes."""
 
 import numpy as np
 
@@ -9,7 +7,6 @@ from arl.envs import base, tools
 from arl.models import tokenizers
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine, harness, scripted, strategies
-from arl.train import loop
 from experiments import harness_agent
 from experiments.agents import tool_user
 
@@ -66,16 +63,3 @@ def test_it_plays_as_the_environment_does_in_process():
       a.extras['rollout_version'], b.extras['rollout_version']
     )
   assert {episode.total_reward(one) for one in outside} == {0.0, 1.0}
-
-
-def test_a_step_of_training(tmp_path, compiled_once):
-  del compiled_once
-  config = harness_agent.get_config('quick')
-  config.model.update(path='', size='quick')
-  config.steps = 1
-  config.prompts.update(batch=2, samples=2)
-  config.eval.update(every=1, tasks=2, final_tasks=2)
-  loop.train(config, tmp_path)
-  row = json.loads((tmp_path / 'metrics.jsonl').read_text())
-  assert row['step'] == 1 and row['train/episodes'] == 4
-  assert row['train/environment_error'] == row['train/reward_error'] == 0
