@@ -26,7 +26,8 @@ _SECTIONS = (
     ' as a program of its own in front of the proxy: the mean over seeds 0, 1,'
     ' 2 and its 95 % t interval. Before and after are held-out tasks, played'
     ' without the agent; the batches are its own episodes, the first and the'
-    ' last five of 40.',
+    ' last five of 40. The seconds are those of two cores that other work kept'
+    ' busy.',
   ),
   (
     'controls',
