@@ -276,7 +276,7 @@ class SglangEngine:
     self._check([request], sampling)
     return self._loop.run(
       sglang_loop.together(
-        [self._fleet.sample(request, sampling, w, salt) for w in self.workers]
+        [self._fleet.probe(request, sampling, w, salt) for w in self.workers]
       )
     )
 

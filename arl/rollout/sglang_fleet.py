@@ -24,6 +24,7 @@ from arl.rollout import (
 
 _TRIES = 10  # of a request, at least, before it is given up
 _LONGEST = 5.0  # seconds between tries, or looks at a server that was lost
+_STALE = 5  # looks at a server with other weights, before that is told
 
 
 def _tries(patience: float) -> tenacity.AsyncRetrying:
@@ -103,29 +104,39 @@ class Fleet:
     return answers  # type: ignore[return-value]
 
   async def sample(
+    self, request: engine.Request, sampling: engine.Sampling
+  ) -> engine.Sample:
+    """Continues a request."""
+    once = self._sampler(request, sampling, '')
+    return await self._ask(once, request.session, None)
+
+  async def probe(
     self,
     request: engine.Request,
     sampling: engine.Sampling,
-    worker: sglang_worker.Worker | None = None,
-    salt: str = '',
+    worker: sglang_worker.Worker,
+    salt: str,
   ) -> engine.Sample:
-    """Continues a request, on any server or on this one.
+    """Continues a request on one server, to see what that has in its cache.
 
-    Args:
-      request: what to continue.
-      sampling: how.
-      worker: None for any.
-      salt: what was computed under another one is not used; '' for the one of
-        all requests since the last update.
+    Only a first try can tell: where it has to be tried again, what is cached
+    may come from the first and counts as 0.
     """
+    once = self._sampler(request, sampling, salt)
+    try:
+      return await self._try(once, None, worker)
+    except sglang_worker.Unreachable:
+      again = await self._ask(once, None, worker)
+      return again._replace(cached=0)
 
+  def _sampler(self, request, sampling, salt: str) -> Callable:
     async def once(rid: str, worker) -> engine.Sample:
       body = self._body(request, sampling, rid, salt)
       answer = await worker.generate(body)
       with self._named(answer, worker, rid):
         return sglang_answers.to_sample(answer, request, sampling, self.facts)
 
-    return await self._ask(once, request.session, worker)
+    return once
 
   async def score(
     self, ids: Sequence[int], worker: sglang_worker.Worker | None = None
@@ -173,11 +184,14 @@ class Fleet:
     """What `once` makes of a request, on the first server that succeeds."""
     async for attempt in _tries(self._patience):
       with attempt:
-        # All names are of one length, so that none begins with another.
-        rid = f'arl-{self._name}-{next(self._count):012}'
-        async with self._turn(session, rid, worker) as chosen:
-          return await once(rid, chosen)
+        return await self._try(once, session, worker)
     raise AssertionError('the last attempt returns or raises')
+
+  async def _try(self, once: Callable, session: Any, worker: Any) -> Any:
+    # All names are of one length, so that none begins with another.
+    rid = f'arl-{self._name}-{next(self._count):012}'
+    async with self._turn(session, rid, worker) as chosen:
+      return await once(rid, chosen)
 
   async def _place(self, session: Any, rid: str) -> sglang_worker.Worker:
     """The server for a request, as soon as there is one."""
@@ -263,19 +277,19 @@ class Fleet:
 
   async def _watch(self, worker: sglang_worker.Worker) -> None:
     """Lets a server back in when it holds the weights that all hold."""
-    warned = False
+    stale = 0
     for attempt in itertools.count():
       with contextlib.suppress(sglang_worker.ServerError):
         name = await worker.version()
         if self._is_current(name):
           worker.alive = True
           return
-        if not warned:
+        stale += 1
+        if stale == _STALE:  # longer than it takes to note an update
           warnings.warn(
             f'{worker.url} came back with weights {name!r}, not version'
             f' {self.version}; it is not asked before the next ones.'
           )
-          warned = True
       await asyncio.sleep(min(0.05 * 2 ** min(attempt, 10), _LONGEST))
 
   def _is_current(self, name: str) -> bool:

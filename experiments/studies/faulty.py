@@ -15,7 +15,6 @@ from collections.abc import (
   AsyncIterator,
   Awaitable,
   Callable,
-  Mapping,
   Sequence,
 )
 from typing import Any, NamedTuple
@@ -46,13 +45,14 @@ class Answer(NamedTuple):
   body: bytes | AsyncIterator[bytes]
 
 
-# (path, body of the request) -> what to answer.
-Respond = Callable[[str, dict[str, Any]], Awaitable[Answer]]
-# (path, body of the request) -> one of FAULTS, or '' for none.
-Choose = Callable[[str, dict[str, Any]], str]
+Body = dict[str, Any] | None  # of a request; None where it only gets
+# (path, body) -> what to answer.
+Respond = Callable[[str, Body], Awaitable[Answer]]
+# (path, body) -> one of FAULTS, or '' for none.
+Choose = Callable[[str, Body], str]
 
 
-def never(path: str, body: Mapping[str, Any]) -> str:
+def never(path: str, body: Body) -> str:
   """No faults."""
   del path, body
   return ''
@@ -75,10 +75,8 @@ def forward(url: str) -> Respond:
   client = httpx.AsyncClient(base_url=url, timeout=None, trust_env=False)
 
   async def respond(path, body):
-    if body:
-      got = await client.post(path, json=body)
-    else:
-      got = await client.get(path)
+    method = 'GET' if body is None else 'POST'
+    got = await client.request(method, path, json=body)
     return Answer(got.status_code, got.content)
 
   return respond
@@ -170,7 +168,7 @@ class Faulty:
     }
     data = await reader.readexactly(int(headers.get('content-length', 0)))
     path = first.split()[1].partition('?')[0]
-    body = json.loads(data) if data else {}
+    body = json.loads(data) if data else None
     fault = self.choose(path, body)
     if fault:
       self.seen[fault] = self.seen.get(fault, 0) + 1

@@ -61,8 +61,9 @@ class Pretend:
     self.held: asyncio.Event | None = None
     self.cache: set[tuple] = set()
 
-  async def respond(self, path: str, body: dict[str, Any]) -> faulty.Answer:
+  async def respond(self, path: str, body: faulty.Body) -> faulty.Answer:
     """Answers as SGLang does."""
+    body = body or {}
     self.calls.append((path, body))
     if path == '/generate':
       return await self._generate(body)

@@ -6,7 +6,6 @@ other libraries.
 
 import asyncio
 import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -251,7 +250,7 @@ def test_a_stream_that_takes_tokens_back_is_an_error():
 
 def test_a_stream_that_breaks_is_not_begun_anew():
   def choose(path, body):
-    return 'truncated' if body.get('stream') else ''
+    return 'truncated' if body and body.get('stream') else ''
 
   with served.serving(choose) as (client, _, _):
 
@@ -320,9 +319,9 @@ def test_a_server_that_comes_back_with_old_weights_is_not():
     models[1].version = '3'
     servers[0].kill()
     client.generate(served.requests(20), PLAIN)
-    with pytest.warns(UserWarning, match='came back with weights'):
+    with pytest.warns(UserWarning, match='came back with weights') as told:
       servers[0].start()
-      time.sleep(0.5)
+      served.wait_for(lambda: told.list)
     before = len(served.asked(models[0]))
     samples = client.generate(served.requests(20), PLAIN)
     assert {v for s in samples for v in s.versions.tolist()} == {3}

@@ -49,13 +49,14 @@ def disk(folder):
 @pytest.mark.parametrize('mode', sync.MODES)
 def test_weights_arrive_through_a_folder(mode, tmp_path):
   publish, made = disk(tmp_path), [params(0.5), params(0.25)]
-  with served.serving(count=2, pace=0.005) as (client, _, models):
+  with served.serving(count=2, pace=0.1) as (client, _, models):
     found = []
     long = engine.Request((1,), 400, (0,))
     running = threading.Thread(
       target=lambda: found.extend(client.generate([long], PLAIN))
     )
     running.start()
+    served.wait_for(lambda: any(model.running for model in models))
     time.sleep(0.3)
     for version, weight in ((1, 0.5), (2, 0.25)):
       publish(client, made[version - 1], version, mode=mode)
@@ -63,8 +64,10 @@ def test_weights_arrive_through_a_folder(mode, tmp_path):
       assert [(m.version, m.weight) for m in models] == [
         (str(version), weight)
       ] * 2
-      (sample,) = client.generate(served.requests(1), PLAIN)
+      (sample,) = client.generate(served.requests(1, most=2), PLAIN)
       assert set(sample.versions.tolist()) == {version}
+    for model in models:
+      model.pace = 0.0  # the long one may end now
     running.join()
     (sample,) = found
     if mode == sync.ABORT:
@@ -131,6 +134,19 @@ def test_36_weights_that_do_not_arrive_stop_the_run(fault, what, tmp_path):
       disk(tmp_path)(client, params(0.5), 1)
     assert client.version == 0
     assert model.held is None  # and it was not left paused
+
+
+def test_an_answer_that_is_lost_is_no_proof_of_a_stale_cache(tmp_path):
+  with served.serving() as (client, (server,), _):
+    faults = ['lost']
+
+    def choose(path, body):
+      probed = body and body.get('extra_key') == 'arl-probe'
+      return faults.pop() if probed and faults else ''
+
+    server.choose = choose
+    disk(tmp_path)(client, params(0.5), 1)
+    assert server.seen == {'lost': 1}
 
 
 def test_a_server_that_is_gone_stops_the_run_and_none_stays_paused(tmp_path):
