@@ -122,7 +122,7 @@ def whole(episodes: Sequence[Episode]) -> list[Episode]:
       made.append(episode)
       continue
     first = made.pop()
-    both = {
+    both: dict[str, Any] = {
       name: np.concatenate([getattr(first, name), getattr(episode, name)])
       for name in ('tokens', 'mask', 'logp', 'rewards', 'turn')
     }

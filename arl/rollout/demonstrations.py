@@ -119,8 +119,9 @@ def beside(
 
 
 beside.gives = frozenset({'demonstrated'})  # type: ignore[attr-defined]
+_LACKS = frozenset({'rollout_entropy', 'routed_experts'})
 for _strategy in (noisy, beside):
-  _strategy.lacks = frozenset({'rollout_entropy'})  # type: ignore[attr-defined]
+  _strategy.lacks = _LACKS  # type: ignore[attr-defined]
 
 
 def _marked(one: episode.Episode, demonstrated: bool) -> episode.Episode:

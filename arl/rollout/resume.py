@@ -7,6 +7,7 @@ the request's budget.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -81,17 +82,21 @@ def _joined(first, second: engine.Sample) -> engine.Sample:
   """Two parts of one sample; what was known of a token stays."""
   if first is None:
     return second
-  both = lambda a, b: None if a is None or b is None else np.concatenate([a, b])
-  experts = second.experts
-  if first.experts is not None and experts is not None:
-    experts = both(first.experts, experts[len(first.experts) :])
+
+  def joined(name: str, skip: int = 0) -> Any:
+    parts = getattr(first, name), getattr(second, name)
+    if parts[0] is None or parts[1] is None:
+      return None
+    return np.concatenate([parts[0], parts[1][skip:]])
+
+  known = 0 if first.experts is None else len(first.experts)
   return engine.Sample(
-    tokens=both(first.tokens, second.tokens),
-    logp=both(first.logp, second.logp),
+    tokens=joined('tokens'),
+    logp=joined('logp'),
     finish=second.finish,
-    versions=both(first.versions, second.versions),
-    entropy=both(first.entropy, second.entropy),
-    experts=experts,
+    versions=joined('versions'),
+    entropy=joined('entropy'),
+    experts=joined('experts', known),
     cached=first.cached,
   )
 

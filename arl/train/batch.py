@@ -102,7 +102,6 @@ def make(
   width: int,
   max_turns: int,
   from_loop: Callable[[frozenset[str], tuple[int, int]], dict[str, Any]],
-  replay: routing.Replay | None = None,
 ) -> Data:
   """Packs, scores and credits the episodes of each update.
 
@@ -113,14 +112,13 @@ def make(
     width: tokens of a row.
     max_turns: turns of an episode at most.
     from_loop: (needs, shape) -> the columns that the loop itself gives.
-    replay: of the experts that the sampler chose; None for none.
 
   Raises:
     ValueError: episodes that cannot be packed, or whose experts the policy does
       not have.
   """
   needs = learner.method.needs
-  extras, wide = needs & _EXTRA, {}
+  extras, wide, replay = needs & _EXTRA, {}, learner.replay
   if replay:
     for part in parts:
       routing.check(part, replay)

@@ -27,6 +27,7 @@ from arl.train import (
   loading,
   optimizers,
   qk_clip,
+  routing,
   score,
   settings,
   sharding,
@@ -71,6 +72,8 @@ class Learner(NamedTuple):
     step: one update, jitted.
     rows: rows of one update.
     block: rows that hold whole groups, where the method needs them; else 0.
+    replay: of the experts that the sampler chose; None where the trainer routes
+      by itself.
   """
 
   mesh: Mesh
@@ -82,6 +85,7 @@ class Learner(NamedTuple):
   step: Callable
   rows: int
   block: int
+  replay: routing.Replay | None = None
 
 
 def named(block: ml_collections.ConfigDict, home: str) -> Any:
@@ -142,6 +146,7 @@ def learner(
 ) -> Learner:
   """Builds the devices' side, starting from the loaded parameters."""
   mesh = sharding.make_mesh(**config.mesh)
+  replay = routing.replay(config.updates.routing, loaded.sizes)
   tx, frozen = named(config.optimizer, 'arl.train'), config.updates.frozen
   params = jax.tree.map(jnp.copy, loaded.params)  # updates donate their own
   if made.needs & _CRITICS:
@@ -176,6 +181,7 @@ def learner(
     step=step_lib.make_train_step(forward, made, tx, clip=clip, **on_mesh),
     rows=rows_of(config, made),
     block=config.updates.microbatch if made.whole else 0,
+    replay=replay,
   )
 
 
@@ -198,7 +204,9 @@ def check(config: ml_collections.ConfigDict) -> types.Method:
   env = named(config.env, 'arl.envs')
   checks.check_strategy(strategy, env, config.rollout.strategy)
   fills.check_used(made, config)
-  fills.check(made, config.method.name, fills.filled(config, env, strategy))
+  there = fills.filled(config, env, strategy)
+  fills.check(made, config.method.name, there)
+  fills.check_replay(config, there)
   mesh = sharding.make_mesh(**config.mesh)
   sharding.check_rows(config.updates.microbatch, mesh)
   return made

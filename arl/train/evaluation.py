@@ -21,10 +21,12 @@ def variants(temperature: float) -> dict[str, engine_lib.Sampling]:
   }
 
 
-def training(temperature: float, needs: frozenset[str]) -> engine_lib.Sampling:
-  """How training samples, for a method that reads the columns `needs`."""
-  sampled = variants(temperature)['sampled']
-  return sampled._replace(entropy='rollout_entropy' in needs)
+def training(temperature: float, learner: build.Learner) -> engine_lib.Sampling:
+  """How training samples: with what the method and the updates read."""
+  return variants(temperature)['sampled']._replace(
+    entropy='rollout_entropy' in learner.method.needs,
+    experts=learner.replay is not None,
+  )
 
 
 def held_out(world: build.World, first: int, count: int) -> list[episode.Task]:

@@ -66,7 +66,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
   now = learner.state
   saved = checkpoint.Checkpoints(folder, keep=config.checkpoint.keep)
   knobs = build.knobs_of(config)
-  sampling = evaluation.training(temperature, method.needs)
+  sampling = evaluation.training(temperature, learner)
   kinds = build.kinds_of(world) if 'kind' in method.needs else None
 
   def hand_over(params: Any, version: int) -> None:

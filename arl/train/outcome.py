@@ -136,7 +136,7 @@ def show(
   episodes = evaluation.run(
     world,
     tasks,
-    evaluation.training(config.rollout.temperature, needs),
+    evaluation.training(config.rollout.temperature, learner),
     (evaluation.SHOWING,),
     samples,
     strategy if needs & getattr(strategy, 'gives', frozenset()) else None,

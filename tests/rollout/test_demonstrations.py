@@ -199,7 +199,7 @@ def test_what_the_environment_scored_stays(made):
     assert np.sum(e.extras['process_rewards']) == 0.5
   assert demonstrations.beside.gives == {'demonstrated'}
   for strategy in (demonstrations.beside, demonstrations.noisy):
-    assert strategy.lacks == {'rollout_entropy'}
+    assert strategy.lacks == {'rollout_entropy', 'routed_experts'}
 
 
 def test_one_sample_leaves_none_to_the_policy(made):

@@ -76,6 +76,7 @@ def learner(objective=grpo.dapo, data=1, fsdp=1):
 
 def scored(made, members, replay=REPLAY):
   _, _, params = policy()
+  made = made._replace(replay=replay)
   if 'ref_logp' in made.method.needs:
     made = made._replace(others={'ref_logp': params})
   return batch.make(
@@ -85,7 +86,6 @@ def scored(made, members, replay=REPLAY):
     width=WIDTH,
     max_turns=2,
     from_loop=lambda needs, shape: {},
-    replay=replay,
   )
 
 
