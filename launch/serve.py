@@ -124,12 +124,16 @@ def main(argv: list[str]) -> None:
   print(
     f'serving {_MODEL.value} on http://{_HOST.value}:{_PORT.value}', flush=True
   )
+  # The engine's thread needs little of the interpreter, but needs it at once.
+  sys.setswitchinterval(5e-4)
   uvicorn.run(
     server.make(state),
     host=_HOST.value,
     port=_PORT.value,
     log_level='warning',
     access_log=False,
+    server_header=False,
+    date_header=False,
     timeout_graceful_shutdown=2,
   )
   state.engine.close()

@@ -56,10 +56,8 @@ class ContinuousEngine:
     self._passes = passes.Passes(
       model, params, slots=slots, width=context, seed=seed
     )
-    experts = model.experts
-    self._scheduler = scheduler.Scheduler(self._passes, experts)
-    self._closed = False
-    self._names = itertools.count()
+    self._scheduler = scheduler.Scheduler(self._passes, model.experts)
+    self._closed, self._names = False, itertools.count()
     self._inbox: queue.SimpleQueue = queue.SimpleQueue()
     self._thread = threading.Thread(target=self._work, daemon=True)
     self._thread.start()
@@ -194,8 +192,8 @@ class ContinuousEngine:
   def set_params(self, params: Any, version: int) -> None:
     """Takes new weights; what was computed with the old ones is forgotten.
 
-    Waits for what runs, unless the engine is paused; what comes meanwhile
-    waits. What is held in place goes on with the new weights.
+    Waits for what runs, unless paused, and what comes meanwhile waits. What is
+    held in place goes on with the new weights.
     """
     self.take_params(params, version).result()
 
@@ -243,7 +241,7 @@ class ContinuousEngine:
     return bool(self._scheduler.paused)
 
   def load(self) -> dict[str, int]:
-    """How much runs and waits, and tokens fed, found in caches and sampled."""
+    """See Scheduler.load."""
     return self._scheduler.load()
 
   def compiles(self) -> dict[str, int]:
@@ -259,11 +257,7 @@ class ContinuousEngine:
   def check(
     self, requests: Sequence[engine.Request], sampling: engine.Sampling
   ) -> None:
-    """Refuses what cannot be continued.
-
-    Raises:
-      ValueError: saying why.
-    """
+    """Raises ValueError for what cannot be continued."""
     engine.check_sampling(sampling)
     decoding.check_experts(sampling, self.model)
     engine.check_requests(
@@ -277,8 +271,6 @@ class ContinuousEngine:
     self._inbox.put((what, future))
     return future
 
-  # What the thread does.
-
   def _work(self):
     while not self._closed:
       try:
@@ -289,16 +281,20 @@ class ContinuousEngine:
         self._scheduler.fail(error)
         self._passes.reset()
       self._scheduler.mail.send()
+    while not self._inbox.empty():
+      self._do(*self._inbox.get())
     self._scheduler.fail(RuntimeError('it was closed'))
     self._scheduler.mail.send()
 
   def _hear(self):
     """Does what was asked; waits for something where nothing is to do."""
-    wait = not self._scheduler.busy()
-    while wait or not self._inbox.empty():
-      what, future = self._inbox.get()
-      wait = False
-      try:
-        future.set_result(what())
-      except Exception as error:
-        future.set_exception(error)
+    if not self._scheduler.busy():
+      self._do(*self._inbox.get())
+    while not self._inbox.empty():
+      self._do(*self._inbox.get())
+
+  def _do(self, what, future):
+    try:
+      future.set_result(what())
+    except Exception as error:
+      future.set_exception(error)

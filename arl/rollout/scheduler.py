@@ -126,7 +126,9 @@ class Scheduler:
   def fail(self, error: Exception) -> None:
     """Tells everybody who waits, and forgets everything."""
     rows = [*self._running, *self._waiting]
-    weights, self._weights = self._weights, collections.deque()
+    told = [done for asked in self._scores.values() for _, done in asked]
+    told += [done for _, _, done in self._weights]
+    self._weights, self._scores = collections.deque(), {}
     self._running, self._waiting = [], collections.deque()
     for row in rows:
       if row.slot >= 0:
@@ -134,7 +136,7 @@ class Scheduler:
       failure = RuntimeError(f'the engine failed: {error}; ask again.')
       failure.__cause__ = error
       self.mail.post(row, failure, True)
-    for _, _, done in weights:
+    for done in told:
       done.set_exception(RuntimeError(f'the engine failed: {error}'))
     self._slots.forget()
 
@@ -186,10 +188,10 @@ class Scheduler:
       openings |= _openings(row)
       admitted.append(row)
     self._waiting.extendleft(reversed(later))
+    self._running += admitted
     self._passes.fold([row for row in admitted if row.key is None])
     for row in admitted:
       self._passes.seat(row)
-    self._running += admitted
     return sources
 
   def _better_later(self, row, openings):

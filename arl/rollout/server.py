@@ -20,6 +20,7 @@ from arl.rollout import (
   server_control,
   server_fields,
   server_jobs,
+  server_meta,
   server_openai,
   server_openai_fields,
   server_state,
@@ -129,7 +130,7 @@ def _generate(serving: server_state.Serving) -> Handler:
     finally:
       serving.leave(jobs)
     bodies = [
-      server_answers.body(serving, job, *each) for job, each in zip(jobs, made)
+      server_meta.body(serving, job, *each) for job, each in zip(jobs, made)
     ]
     return reply(bodies if listed else bodies[0])
 

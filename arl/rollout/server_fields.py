@@ -145,14 +145,14 @@ def id_list(name: str, value: Any, vocab: int) -> tuple[int, ...]:
   Raises:
     Refused: they are none.
   """
-  if not isinstance(value, list) or any(type(id) is not int for id in value):
+  if not isinstance(value, list) or not {int}.issuperset(map(type, value)):
     raise Refused(f'{name} must be a list of ids; got {value!r:.80}.')
-  for id in value:
-    if not 0 <= id < vocab:
-      raise Refused(
-        f'{name} holds id {id}, but the model knows ids 0 to {vocab - 1}; use'
-        ' the tokenizer made for this model.'
-      )
+  if value and not (min(value) >= 0 and max(value) < vocab):
+    wrong = next(id for id in value if not 0 <= id < vocab)
+    raise Refused(
+      f'{name} holds id {wrong}, but the model knows ids 0 to {vocab - 1}; use'
+      ' the tokenizer made for this model.'
+    )
   return tuple(value)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from arl.rollout import (
   server_answers,
   server_fields,
+  server_meta,
   server_openai_fields,
   server_state,
 )
@@ -88,12 +89,12 @@ def _frame(call, what) -> dict[str, Any]:
 def whole(
   serving: server_state.Serving,
   call: server_openai_fields.Call,
-  answers: Sequence[tuple[server_answers.Answer, dict[str, Any], float]],
+  answers: Sequence[tuple[server_meta.Answer, dict[str, Any], float]],
 ) -> dict[str, Any]:
   """The answer to a request."""
   choices, metas = [], []
   for index, (job, each) in enumerate(zip(call.jobs, answers)):
-    made = server_answers.body(serving, job, *each)
+    made = server_meta.body(serving, job, *each)
     meta, text = made['meta_info'], made.get('text', '')
     said: dict[str, Any] = {'text': text}
     if call.kind is server_openai_fields.CHAT:

@@ -107,7 +107,7 @@ class Serving:
   async def update(self, params: Any, name: str | None) -> None:
     """Gives the engine weights, under a name or the one of now."""
     number = max(self.names) + 1
-    params = jax.device_put(params)
+    params = await asyncio.to_thread(jax.device_put, params)
     self.names[number] = self.version if name is None else name
     await asyncio.wrap_future(self.engine.take_params(params, number))
     self.model = self.model._replace(params=params)

@@ -108,9 +108,8 @@ class Ticket:
   def take(self, ids: np.ndarray, told: Tree, version: int) -> None:
     """Appends tokens [n] and what is told of them [n, ...]."""
     self.tokens = np.concatenate([self.tokens, ids])
-    self._versions = np.pad(
-      self._versions, (0, len(ids)), constant_values=version
-    )
+    versions = np.full(len(ids), version, np.int32)
+    self._versions = np.concatenate([self._versions, versions])
     copy = lambda x: np.array(x)
     join = lambda old, new: np.concatenate([old, new])
     self._told = (
