@@ -19,6 +19,18 @@ _SECTIONS = (
     ' seconds are those of a run that shares two cores with another.',
   ),
   (
+    'http_rollouts',
+    'Rollouts over HTTP',
+    'python -m experiments.studies.http_rollouts',
+    'The same 200 episodes of the quickstart through the engine in process and'
+    ' through the embedded server, and 64 greedy continuations of fresh models'
+    ' through SGLang on a CPU in float32; then the quickstart trained for 42'
+    ' updates with each engine, seed 0: held-out success, and the largest'
+    ' difference and the correlation of the log-probs of trainer and engine'
+    ' over the batches, of about 10,000 tokens, after so many updates of the'
+    ' weights.',
+  ),
+  (
     'harness',
     'An agent from outside',
     'python -m experiments.studies.harness',
