@@ -28,7 +28,7 @@ def aborted_by_error(answer: Mapping[str, Any]) -> str:
   """Why a server gave a request up by itself; '' where it did not."""
   reason = answer['meta_info'].get('finish_reason')
   if isinstance(reason, dict) and reason.get('type') == 'abort':
-    return str(reason['message']) if reason.get('status_code') else ''
+    return str(reason.get('message')) if reason.get('status_code') else ''
   return ''
 
 

@@ -259,7 +259,7 @@ class Fleet:
       raise sglang_worker.Unreachable(f'{where}: aborted, {failed}')
     try:
       yield
-    except ValueError as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
       raise sglang_worker.ServerError(f'{where}: {error}') from error
 
   # --- Servers that were lost -------------------------------------------------

@@ -79,6 +79,14 @@ def unknown_finish(answer, meta):
   meta['finish_reason'] = {'type': 'tired'}
 
 
+def no_object(answer, meta):
+  meta['finish_reason'] = 'stop'
+
+
+def no_triples(answer, meta):
+  meta['output_token_logprobs'] = [-0.1] * 4
+
+
 def stopped_by_text(answer, meta):
   meta['finish_reason'] = {'type': 'stop', 'matched': 'NaN happened'}
 
@@ -115,6 +123,8 @@ WRONG: list[tuple[Any, str]] = [
   (other_length, 'said to be 9'),
   (other_prompt, 'counts 9 tokens'),
   (unknown_finish, 'does not know'),
+  (no_object, 'request arl-'),
+  (no_triples, 'request arl-'),
   (stopped_by_text, 'NaN happened'),
   (stopped_elsewhere, 'not among the stop ids'),
   (short_spans, 'do not cover 4 tokens'),
