@@ -16,11 +16,7 @@ def with_reference(
   env: base.Env,
   chat: chat_lib.Chat,
   tasks: Sequence[episode.Task],
-  *,
-  samples: int,
-  sampling: engine_lib.Sampling,
-  limits: strategies.Limits,
-  path: tuple[int, ...],
+  plan: strategies.Plan,
 ) -> list[episode.Episode]:
   """Multi-turn episodes whose last action is replaced by the right answer.
 
@@ -42,18 +38,11 @@ def with_reference(
       'answers.with_reference: the environment has no reference answers'
       ' (Env.answer); choose another rollout.strategy.'
     )
-  made = strategies.multi_turn(
-    engine,
-    env,
-    chat,
-    tasks,
-    samples=samples,
-    sampling=sampling,
-    limits=limits,
-    path=path,
+  made = strategies.multi_turn(engine, env, chat, tasks, plan)
+  told = [_put(one, env.answer(one.task), chat, plan.limits) for one in made]
+  scores = engine.score(
+    [e.tokens.tolist() for e in told], plan.sampling.temperature
   )
-  told = [_put(one, env.answer(one.task), chat, limits) for one in made]
-  scores = engine.score([e.tokens.tolist() for e in told], sampling.temperature)
   return [
     e._replace(logp=np.where(e.extras['answer'], score, e.logp))
     for e, score in zip(told, scores)

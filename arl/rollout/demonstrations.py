@@ -16,11 +16,7 @@ def noisy(
   env: base.Env,
   chat: chat_lib.Chat,
   tasks: Sequence[episode.Task],
-  *,
-  samples: int,
-  sampling: engine_lib.Sampling,
-  limits: strategies.Limits,
-  path: tuple[int, ...],
+  plan: strategies.Plan,
 ) -> list[episode.Episode]:
   """Episodes of `env.noisy`, as a strategy; engine and sampling are not asked.
 
@@ -31,18 +27,17 @@ def noisy(
     ValueError: a prompt that leaves no room to answer, or text of a task or an
       action that the tokenizer cannot spell.
   """
-  del engine, sampling
+  del engine
   return [
-    _demonstrate(
-      env, chat, task, sample, limits, (*path, place, sample), env.noisy
-    )
+    _demonstrate(env, chat, task, place, sample, plan, env.noisy)
     for place, task in enumerate(tasks)
-    for sample in range(samples)
+    for sample in range(plan.samples)
   ]
 
 
-def _demonstrate(env, chat, task, sample, limits, seed, act) -> episode.Episode:
-  rng = np.random.default_rng(list(seed))
+def _demonstrate(env, chat, task, place, sample, plan, act) -> episode.Episode:
+  seed, limits = (*plan.path, place, sample), plan.limits
+  rng = np.random.default_rng(seed)
   row = strategies.start(env, chat, task, limits, sample, seed)
   while not row.status:
     ids = chat.action(act(row.state, rng))
@@ -61,11 +56,7 @@ def beside(
   env: base.Env,
   chat: chat_lib.Chat,
   tasks: Sequence[episode.Task],
-  *,
-  samples: int,
-  sampling: engine_lib.Sampling,
-  limits: strategies.Limits,
-  path: tuple[int, ...],
+  plan: strategies.Plan,
 ) -> list[episode.Episode]:
   """Multi-turn episodes, and for the last of each task one of `env.oracle`.
 
@@ -80,30 +71,21 @@ def beside(
   Raises:
     ValueError: fewer than two samples a task.
   """
-  if samples < 2:
+  last = plan.samples - 1
+  if last < 1:
     raise ValueError(
-      f'demonstrations.beside: {samples} samples a task leave none to the'
+      f'demonstrations.beside: {plan.samples} samples a task leave none to the'
       ' policy; set prompts.samples to 2 or more.'
     )
-  made = strategies.multi_turn(
-    engine,
-    env,
-    chat,
-    tasks,
-    samples=samples - 1,
-    sampling=sampling,
-    limits=limits,
-    path=path,
-  )
+  sampled = plan._replace(samples=last)
+  made = strategies.multi_turn(engine, env, chat, tasks, sampled)
   act = lambda state, rng: env.oracle(state)
   shown = [
-    _demonstrate(
-      env, chat, task, samples - 1, limits, (*path, place, samples - 1), act
-    )
+    _demonstrate(env, chat, task, place, last, plan, act)
     for place, task in enumerate(tasks)
   ]
   scores = engine.score(
-    [e.tokens.tolist() for e in shown], sampling.temperature
+    [e.tokens.tolist() for e in shown], plan.sampling.temperature
   )
   shown = [
     e._replace(

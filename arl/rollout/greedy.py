@@ -16,11 +16,7 @@ def with_baseline(
   env: base.Env,
   chat: chat_lib.Chat,
   tasks: Sequence[episode.Task],
-  *,
-  samples: int,
-  sampling: engine_lib.Sampling,
-  limits: strategies.Limits,
-  path: tuple[int, ...],
+  plan: strategies.Plan,
 ) -> list[episode.Episode]:
   """Multi-turn episodes, and one greedy one a task: ReMax's rollouts.
 
@@ -31,21 +27,11 @@ def with_baseline(
   Arguments and errors as of `strategies.multi_turn`.
   """
 
-  def roll(samples, sampling):
-    return strategies.multi_turn(
-      engine,
-      env,
-      chat,
-      tasks,
-      samples=samples,
-      sampling=sampling,
-      limits=limits,
-      path=path,
-    )
-
-  best = roll(1, sampling._replace(temperature=0.0, entropy=False))
-  made = roll(samples, sampling)
-  return [_told(one, best[i // samples]) for i, one in enumerate(made)]
+  greedy = plan.sampling._replace(temperature=0.0, entropy=False)
+  single = plan._replace(samples=1, sampling=greedy)
+  best = strategies.multi_turn(engine, env, chat, tasks, single)
+  made = strategies.multi_turn(engine, env, chat, tasks, plan)
+  return [_told(one, best[i // plan.samples]) for i, one in enumerate(made)]
 
 
 with_baseline.gives = frozenset({'baseline'})  # type: ignore[attr-defined]

@@ -39,11 +39,7 @@ def rollouts(
   env: base.Env,
   chat: chat_lib.Chat,
   tasks: Sequence[episode.Task],
-  *,
-  samples: int,
-  sampling: engine_lib.Sampling,
-  limits: strategies.Limits,
-  path: tuple[int, ...],
+  plan: strategies.Plan,
 ) -> list[episode.Episode]:
   """Episodes of the agent that the environment names (`Env.harness`).
 
@@ -57,8 +53,8 @@ def rollouts(
   program fails, or is killed at its time limit, is an environment_error with
   the end of what it wrote to stderr.
 
-  Arguments as of `strategies.multi_turn`, but the path ends in the number of a
-  call.
+  Arguments as of `strategies.multi_turn`, but each request's path ends in the
+  number of a call.
 
   Returns:
     The rows of all rollouts, those of one after the other.
@@ -74,12 +70,14 @@ def rollouts(
     )
   harness = env.harness
   records = [
-    record.Rollout(secrets.token_hex(8), task, sample, (*path, place, sample))
+    record.Rollout(
+      secrets.token_hex(8), task, sample, (*plan.path, place, sample)
+    )
     for place, task in enumerate(tasks)
-    for sample in range(samples)
+    for sample in range(plan.samples)
   ]
   settings = proxy_sampling.Settings(
-    templates.of(chat.tokenizer), harness.syntax, sampling, limits
+    templates.of(chat.tokenizer), harness.syntax, plan.sampling, plan.limits
   )
   n = harness.episodes
   parts = [records[i : i + n] for i in range(0, len(records), n)]

@@ -42,11 +42,7 @@ def multi_turn(
   env: base.Env,
   chat: chat_lib.Chat,
   tasks: Sequence[episode.Task],
-  *,
-  samples: int,
-  sampling: engine_lib.Sampling,
-  limits: strategies.Limits,
-  path: tuple[int, ...],
+  plan: strategies.Plan,
 ) -> list[episode.Episode]:
   """Multi-turn episodes, of as many rows as the chat template makes of them.
 
@@ -56,11 +52,11 @@ def multi_turn(
     The rows of all episodes, those of one after the other.
   """
   template = templates.of(chat.tokenizer)
-  sampling = sampling._replace(stop=template.stop)
+  sampling, limits = plan.sampling._replace(stop=template.stop), plan.limits
   live = [
-    _Live(env, chat, task, sample, (*path, place))
+    _Live(env, chat, task, sample, (*plan.path, place))
     for place, task in enumerate(tasks)
-    for sample in range(samples)
+    for sample in range(plan.samples)
   ]
   for one in live:
     _render(one, template)

@@ -30,6 +30,23 @@ class Limits(NamedTuple):
   response_tokens: int
 
 
+class Plan(NamedTuple):
+  """How tasks are rolled out, whatever the strategy.
+
+  Attributes:
+    samples: episodes a task.
+    sampling: how to choose tokens; its stop ids are the chat's.
+    limits: budgets of an episode.
+    path: leading numbers of each request's randomness; the task's place, the
+      sample and the turn follow.
+  """
+
+  samples: int
+  sampling: engine_lib.Sampling
+  limits: Limits
+  path: tuple[int, ...]
+
+
 class Live:
   """An episode in progress: an append-only row of ids and its columns."""
 
@@ -127,11 +144,7 @@ def multi_turn(
   env: base.Env,
   chat: chat_lib.Chat,
   tasks: Sequence[episode.Task],
-  *,
-  samples: int,
-  sampling: engine_lib.Sampling,
-  limits: Limits,
-  path: tuple[int, ...],
+  plan: Plan,
 ) -> list[episode.Episode]:
   """Independent multi-turn episodes, all advancing one turn at a time.
 
@@ -140,11 +153,7 @@ def multi_turn(
     env: what answers the actions.
     chat: how text becomes ids.
     tasks: the problems.
-    samples: episodes a task.
-    sampling: how to choose tokens; its stop ids are the chat's.
-    limits: budgets of an episode.
-    path: leading numbers of each request's randomness; the task's place, the
-      sample and the turn follow.
+    plan: how many episodes, of what length, by which randomness.
 
   Returns:
     The episodes, those of one task together, in the order of the tasks. An
@@ -155,11 +164,11 @@ def multi_turn(
       cannot spell, before anything is sampled; or an engine whose answers
       disagree with the requests.
   """
-  sampling = sampling._replace(stop=chat.stop)
+  sampling, limits = plan.sampling._replace(stop=chat.stop), plan.limits
   live = [
-    start(env, chat, task, limits, sample, (*path, place))
+    start(env, chat, task, limits, sample, (*plan.path, place))
     for place, task in enumerate(tasks)
-    for sample in range(samples)
+    for sample in range(plan.samples)
   ]
   for turn in range(limits.max_turns):
     going = [row for row in live if not row.status]

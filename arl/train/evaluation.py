@@ -53,10 +53,7 @@ def run(
     world.env,
     world.chat,
     tasks,
-    samples=samples,
-    sampling=sampling,
-    limits=world.limits,
-    path=(*path, 0),
+    strategies.Plan(samples, sampling, world.limits, (*path, 0)),
   )
 
 

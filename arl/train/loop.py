@@ -19,6 +19,7 @@ import numpy as np
 
 from arl import episode, names
 from arl.evaluate import summary
+from arl.rollout import strategies
 from arl.train import (
   batch,
   build,
@@ -120,10 +121,12 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
         world.env,
         world.chat,
         tasks_of(step),
-        samples=config.prompts.samples,
-        sampling=sampling,
-        limits=world.limits,
-        path=(evaluation.TRAINING, step),
+        strategies.Plan(
+          config.prompts.samples,
+          sampling,
+          world.limits,
+          (evaluation.TRAINING, step),
+        ),
       )
       batch.check_failed(episodes, config.rollout.max_failed)
       batch.check_versions(episodes, version)

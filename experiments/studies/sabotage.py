@@ -53,11 +53,7 @@ def misreported(
   env: base.Env,
   chat: chat_lib.Chat,
   tasks: Sequence[episode.Task],
-  *,
-  samples: int,
-  sampling: engine_lib.Sampling,
-  limits: strategies.Limits,
-  path: tuple[int, ...],
+  plan: strategies.Plan,
 ) -> list[episode.Episode]:
   """Multi-turn episodes whose log-probs are off by normal noise.
 
@@ -65,17 +61,8 @@ def misreported(
   nats in the root mean square, and none above 0. It stands where
   `config.rollout.strategy` names a strategy.
   """
-  made = strategies.multi_turn(
-    engine,
-    env,
-    chat,
-    tasks,
-    samples=samples,
-    sampling=sampling,
-    limits=limits,
-    path=path,
-  )
-  rng = np.random.default_rng(list(path))
+  made = strategies.multi_turn(engine, env, chat, tasks, plan)
+  rng = np.random.default_rng(plan.path)
 
   def spoil(one):
     noise = rng.normal(scale=0.3, size=len(one.logp)).astype(np.float32)

@@ -41,15 +41,11 @@ def test_it_plays_as_the_environment_does_in_process():
     wrong = ['get(abc.pin)', '=000']
     return chat.action([right, wrong][sample][turn])[:-1]
 
-  common = {
-    'samples': 2,
-    'sampling': engine.Sampling(),
-    'limits': strategies.Limits(5, 24, 128, 128),
-    'path': (0, 0),
-  }
+  limits = strategies.Limits(5, 24, 128, 128)
+  plan = strategies.Plan(2, engine.Sampling(), limits, (0, 0))
   speaker = scripted.ScriptedEngine(says, vocab=101)
-  inside = strategies.multi_turn(speaker, env, chat, tasks, **common)
-  outside = harness.rollouts(speaker, env, chat, tasks, **common)
+  inside = strategies.multi_turn(speaker, env, chat, tasks, plan)
+  outside = harness.rollouts(speaker, env, chat, tasks, plan)
   for a, b in zip(inside, outside, strict=True):
     assert (a.task, a.sample, a.status, a.row) == (
       b.task,

@@ -65,10 +65,9 @@ def roll_out(
     env or environment(),
     spoken,
     tasks or [TASK],
-    samples=samples,
-    sampling=engine.Sampling(temperature=0.7, entropy=True),
-    limits=limits,
-    path=(1,),
+    strategies.Plan(
+      samples, engine.Sampling(temperature=0.7, entropy=True), limits, (1,)
+    ),
   )
 
 

@@ -91,10 +91,7 @@ def roll_out(made, env, actions, task=TASK):
     env,
     made,
     [task],
-    samples=1,
-    sampling=engine.Sampling(),
-    limits=LIMITS,
-    path=(0,),
+    strategies.Plan(1, engine.Sampling(), LIMITS, (0,)),
   )
   return result, said.calls
 

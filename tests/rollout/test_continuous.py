@@ -1,6 +1,7 @@
 """Continuous batching: the tokens of LocalEngine, whatever else is going on."""
 
 import asyncio
+import threading
 import time
 
 import jax
@@ -59,14 +60,23 @@ def check_same(samples, others):
     assert (a.finish, a.logp.dtype) == (b.finish, b.logp.dtype)
 
 
-def collect(made, asked, sampling, name='x', **wanted):
-  """Submits a request; gives the list that its results are put in."""
+def collect(made, asked, sampling, name='x', gate=None, **wanted):
+  """Submits a request; gives the list that its results are put in.
+
+  The engine waits for the gate, if there is one, after the second result.
+  """
   results = []
+
+  def sink(value, last):
+    results.append((value, last))
+    if gate is not None and len(results) == 2:
+      gate.wait(60)
+
   made.submit(
     asked,
     sampling,
     tickets.Wanted(**wanted),
-    lambda value, last: results.append((value, last)),
+    sink,
     name=name,
     each=True,
   )
@@ -180,10 +190,12 @@ def test_new_weights_forget_what_was_computed(made, slow, tiny):
 
 def test_abort_keeps_the_tokens_so_far(made):
   whole = made.generate([long(0)], PLAIN)[0]
-  results = collect(made, long(0), PLAIN, 'mine')
+  gate = threading.Event()
+  results = collect(made, long(0), PLAIN, 'mine', gate)
   other = collect(made, long(1), PLAIN, 'other')
   until(lambda: len(results) > 1)
-  made.abort('mine').result()
+  made.abort('mine')
+  gate.set()
   sample = ended(results).sample
   n = len(sample.tokens)
   assert sample.finish == engine.ABORT and 0 < n < 60
@@ -217,9 +229,12 @@ def test_a_cancelled_sample_is_aborted(made):
 
 @pytest.mark.parametrize('mode', ['in_place', 'retract'])
 def test_new_weights_within_a_request(made, slow, tiny, mode):
-  results = collect(made, long(0), PLAIN)
+  gate = threading.Event()
+  results = collect(made, long(0), PLAIN, 'x', gate)
   until(lambda: len(results) > 1)
-  made.pause(mode).result()
+  paused = made.pause(mode)
+  gate.set()
+  paused.result()
   held = collect(made, long(1), PLAIN)
   assert made.paused
   assert made.flush().result() is (mode == 'retract')
@@ -247,12 +262,13 @@ def test_new_weights_within_a_request(made, slow, tiny, mode):
 
 
 def test_a_pause_that_aborts(made):
-  running, waiting = (
-    collect(made, long(0), PLAIN),
-    [collect(made, long(i), PLAIN) for i in range(1, 18)],
-  )
+  gate = threading.Event()
+  running = collect(made, long(0), PLAIN, 'x', gate)
+  waiting = [collect(made, long(i), PLAIN) for i in range(1, 18)]
   until(lambda: len(running) > 1)
-  made.pause('abort').result()
+  paused = made.pause('abort')
+  gate.set()
+  paused.result()
   assert ended(running).sample.finish == engine.ABORT
   assert {ended(w).sample.finish for w in waiting} == {engine.ABORT}
   held = collect(made, long(1), PLAIN)

@@ -24,10 +24,7 @@ def demonstrate(made, env, tasks, *, samples=1, limits=LIMITS, path=(3,)):
     env,
     made,
     tasks,
-    samples=samples,
-    sampling=engine.Sampling(),
-    limits=limits,
-    path=path,
+    strategies.Plan(samples, engine.Sampling(), limits, path),
   )
 
 
@@ -145,10 +142,12 @@ def beside(made, samples=3):
     env,
     made,
     [TASK, TASK._replace(id='u')],
-    samples=samples,
-    sampling=engine.Sampling(temperature=0.7),
-    limits=LIMITS._replace(turn_tokens=9),
-    path=(3,),
+    strategies.Plan(
+      samples,
+      engine.Sampling(temperature=0.7),
+      LIMITS._replace(turn_tokens=9),
+      (3,),
+    ),
   )
   assert asked == [0.7]
   return episodes
@@ -186,10 +185,12 @@ def test_what_the_environment_scored_stays(made):
   scored = lambda state, text: two_turns(state, text)._replace(process=0.25)
   speaker = scripted.ScriptedEngine(lambda r: made.action('hm')[:-1], 102)
   episodes = demonstrations.beside(
-    speaker, environment(scored, None), made, [TASK], samples=2,
-    sampling=engine.Sampling(), limits=LIMITS._replace(turn_tokens=9),
-    path=(3,),
-  )  # fmt: skip
+    speaker,
+    environment(scored, None),
+    made,
+    [TASK],
+    strategies.Plan(2, engine.Sampling(), LIMITS._replace(turn_tokens=9), (3,)),
+  )
   for e in episodes:
     assert e.extras.keys() == {
       'demonstrated',

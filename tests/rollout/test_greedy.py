@@ -37,10 +37,9 @@ def roll_out(speaker, *, broken='', count=2, samples=3):
     env,
     chat.chat(tiny_lib.tokenizer(), observation_role='user'),
     [env.task('train', i) for i in range(count)],
-    samples=samples,
-    sampling=engine.Sampling(temperature=0.7, entropy=True),
-    limits=LIMITS,
-    path=(3, 4),
+    strategies.Plan(
+      samples, engine.Sampling(temperature=0.7, entropy=True), LIMITS, (3, 4)
+    ),
   )
 
 
@@ -75,10 +74,7 @@ def test_samples_are_those_of_the_plain_strategy():
     env,
     chat.chat(tiny_lib.tokenizer(), observation_role='user'),
     [env.task('train', i) for i in range(2)],
-    samples=3,
-    sampling=sampling,
-    limits=LIMITS,
-    path=(3, 4),
+    strategies.Plan(3, sampling, LIMITS, (3, 4)),
   )
   speaker = TwoFaced(script, script)
   made = roll_out(speaker)

@@ -56,10 +56,7 @@ def roll_out(env, says='=1', *, limits=LIMITS, tasks=TASKS, samples=2):
     env,
     CHAT,
     tasks,
-    samples=samples,
-    sampling=engine.Sampling(),
-    limits=limits,
-    path=(0, 3),
+    strategies.Plan(samples, engine.Sampling(), limits, (0, 3)),
   )
   return episodes, speaker
 

@@ -42,10 +42,7 @@ def roll_out(
     env,
     made,
     tasks or [env.task(base.TRAIN, 0)],
-    samples=samples,
-    sampling=engine.Sampling(),
-    limits=limits,
-    path=(0, 3),
+    strategies.Plan(samples, engine.Sampling(), limits, (0, 3)),
   )
 
 

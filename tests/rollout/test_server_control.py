@@ -41,7 +41,8 @@ def client(_client, folders):
   post(_client, 'abort_request', {'abort_all': True})
   body = {'model_path': str(folders[0]), 'weight_version': 'a'}
   assert post(_client, 'update_weights_from_disk', body).status_code == 200
-  return _client
+  yield _client
+  vars(_client.serving.engine._scheduler).pop('turn', None)
 
 
 def post(client, name, body):
@@ -70,7 +71,15 @@ def pool():
 
 
 def started(client, pool, **fields):
-  """A long request that is being sampled, as a future."""
+  """A long request that is being sampled, slowly, as a future."""
+  scheduler = client.serving.engine._scheduler
+  turn = type(scheduler).turn
+
+  def slow():
+    time.sleep(0.05)
+    turn(scheduler)
+
+  scheduler.turn = slow
   future = pool.submit(generate, client, **fields)
   serving.until(lambda: load(client)[0] > 0)
   return future

@@ -58,10 +58,9 @@ def roll_out(speaker, env, tasks=None, *, samples=1, limits=LIMITS):
     env,
     PLAIN,
     tasks or [task()],
-    samples=samples,
-    sampling=engine.Sampling(stop=(99,)),  # the chat's is used
-    limits=limits,
-    path=(4, 2),
+    strategies.Plan(
+      samples, engine.Sampling(stop=(99,)), limits, (4, 2)
+    ),  # the chat's is used
   )
 
 

@@ -11,29 +11,12 @@ import numpy as np
 import pytest
 import real
 
-from arl.models import transformer
-from arl.rollout import engine, sglang, sglang_worker
+from arl.rollout import engine, sglang_worker
 from arl.train import sync
 
 SIZE = real.SIZES['qwen3']
 PLAIN = engine.Sampling()
-# The end token of the tokenizer is 1, at which a server stops anyway.
-STOP = (1, 5, 9)
 LONG = engine.Request((3, 4, 5, 6), 400, (9, 9))
-_CLOSE = 1e-5
-
-
-def connect(url, size=SIZE, **keywords):
-  made = transformer.make(size)
-  told = {'vocab': real.VOCAB, 'context': 512, 'seed': real.SEED}
-  return sglang.connect([url], **told, experts=made.experts, **keywords)
-
-
-@functools.cache
-def probe(size=SIZE):
-  made = sync.probe(transformer.make(size), list(range(2, 62, 3)), 1e-4)
-  made.logp(real.params(size, 0))  # compiles
-  return made
 
 
 @pytest.fixture(scope='module')
@@ -45,7 +28,7 @@ def ours():
 @pytest.fixture
 def client(url, tmp_path):
   """A client; the server holds the weights of seed 0."""
-  made = connect(url, limit=8)  # what a server on a CPU runs at a time
+  made = real.connect(url, limit=8)  # what a server on a CPU runs at a time
   publish(made, 0, tmp_path)
   yield made
   made.close()
@@ -59,59 +42,25 @@ def publish(made, seed, folder, mode=sync.RETRACT):
     version,
     size=SIZE,
     folder=folder,
-    probe=probe(),
+    probe=real.probe(),
     mode=mode,
   )
   return version
 
 
-def requests(count=8, most=30, seed=0):
-  """Prompts of many lengths; the last id of the vocabulary is among them."""
-  rng = np.random.default_rng(seed)
-  made = []
-  for i, n in enumerate(rng.integers(4, 120, count)):
-    prompt = (*rng.integers(0, real.VOCAB, n - 1).tolist(), real.VOCAB - 1)
-    made.append(engine.Request(prompt, most, (seed, i), session=(seed, i)))
-  return made
-
-
-def whole(request, sample):
-  return [*request.tokens, *sample.tokens.tolist()]
-
-
-def check_greedy(theirs, ours):
-  greedy = engine.Sampling(temperature=0, stop=STOP)
-  mine = ours.generate(requests(), greedy)
-  for a, b in zip(mine, theirs.generate(requests(), greedy), strict=True):
-    np.testing.assert_array_equal(a.tokens, b.tokens)
-    np.testing.assert_allclose(a.logp, b.logp, rtol=0, atol=_CLOSE)
-    assert a.finish == b.finish
-
-
-def check_log_probs(theirs, ours, temperature):
-  sampling = engine.Sampling(temperature=temperature, stop=STOP)
-  samples = theirs.generate(requests(), sampling)
-  rows = [whole(r, s) for r, s in zip(requests(), samples)]
-  for request, sample, logp in zip(
-    requests(), samples, ours.score(rows, temperature)
-  ):
-    wanted = logp[len(request.tokens) :]
-    np.testing.assert_allclose(sample.logp, wanted, rtol=0, atol=_CLOSE)
-
-
 def test_greedy_tokens_are_those_of_the_engine_in_process(client, ours):
-  check_greedy(client, ours[0])
+  real.check_greedy(client, ours[0])
 
 
 @pytest.mark.parametrize('temperature', [0.7, 1.0, 1.5])
 def test_log_probs_are_those_sampled_from(client, ours, temperature):
-  check_log_probs(client, ours[0], temperature)
+  real.check_log_probs(client, ours[0], temperature)
 
 
 def test_scores_are_at_temperature_1_and_use_no_cache(client, ours):
-  rows = [request.tokens for request in requests()]
+  rows = [request.tokens for request in real.requests()]
   for mine, theirs in zip(ours[0].score(rows, 1.0), client.score(rows, 1.0)):
-    np.testing.assert_allclose(mine, theirs, rtol=0, atol=_CLOSE)
+    np.testing.assert_allclose(mine, theirs, rtol=0, atol=real.CLOSE)
 
 
 def test_seeds_are_obeyed_and_differ_by_request(client):
@@ -124,14 +73,14 @@ def test_seeds_are_obeyed_and_differ_by_request(client):
 
 def test_a_stop_token_belongs_to_its_sample(client):
   sampling = PLAIN._replace(stop=tuple(range(0, 64, 2)) + (1,))
-  samples = client.generate(requests(16), sampling)
-  stopped = [s for s in samples if s.finish == engine.STOP]
+  samples = client.generate(real.requests(16), sampling)
+  stopped = [s for s in samples if s.finish == engine.real.STOP]
   assert len(stopped) >= 15
   assert all(int(s.tokens[-1]) in sampling.stop for s in stopped)
 
 
 def test_no_stop_ids_means_none(client):
-  samples = client.generate(requests(8, most=60), PLAIN)
+  samples = client.generate(real.requests(8, most=60), PLAIN)
   assert {sample.finish for sample in samples} == {engine.LENGTH}
 
 
@@ -142,9 +91,11 @@ def test_an_end_token_that_is_no_stop_id_is_an_error(client):
 
 
 def test_turns_use_what_was_computed(client):
-  (request,) = requests(1)
+  (request,) = real.requests(1)
   (sample,) = client.generate([request], PLAIN)
-  after = request._replace(tokens=(*whole(request, sample), 7), path=(0, 0))
+  after = request._replace(
+    tokens=(*real.whole(request, sample), 7), path=(0, 0)
+  )
   (again,) = client.generate([after], PLAIN)
   assert again.cached >= len(request.tokens)
 
@@ -152,24 +103,24 @@ def test_turns_use_what_was_computed(client):
 def test_what_kills_a_server_is_not_sent(client):
   with pytest.raises(ValueError, match='knows ids 0 to 63'):
     client.generate([engine.Request((3, 64), 4, (0,))], PLAIN)
-  assert len(client.generate(requests(1), PLAIN)) == 1
+  assert len(client.generate(real.requests(1), PLAIN)) == 1
 
 
 def test_truncated_log_probs_are_those_of_what_was_kept(client, ours):
   cut = PLAIN._replace(top_p=0.8)
-  samples = client.generate(requests(), cut)
-  rows = [whole(r, s) for r, s in zip(requests(), samples)]
+  samples = client.generate(real.requests(), cut)
+  rows = [real.whole(r, s) for r, s in zip(real.requests(), samples)]
   for request, sample, logp in zip(
-    requests(), samples, ours[0].score(rows, 1.0)
+    real.requests(), samples, ours[0].score(rows, 1.0)
   ):
     kept = np.exp(logp[len(request.tokens) :] - sample.logp)
     assert np.all((kept > 0.8 - 1e-4) & (kept < 1 + 1e-4))
-  (one,) = client.generate(requests(1), PLAIN._replace(top_k=1))
+  (one,) = client.generate(real.requests(1), PLAIN._replace(top_k=1))
   np.testing.assert_allclose(one.logp, 0, atol=1e-6)
 
 
 def test_a_stream_is_the_sample(client):
-  (request,) = requests(1)
+  (request,) = real.requests(1)
   (sample,) = client.generate([request], PLAIN)
 
   async def pieces():
@@ -177,7 +128,7 @@ def test_a_stream_is_the_sample(client):
 
   *_, last = asyncio.run(pieces())
   np.testing.assert_array_equal(last.tokens, sample.tokens)
-  np.testing.assert_allclose(last.logp, sample.logp, atol=_CLOSE)
+  np.testing.assert_allclose(last.logp, sample.logp, atol=real.CLOSE)
   np.testing.assert_array_equal(last.versions, sample.versions)
 
 
@@ -227,9 +178,9 @@ def test_an_abort_keeps_the_tokens(client, ours):
   )
   assert sample.finish == engine.ABORT
   assert 0 < len(sample.tokens) == len(sample.versions) < 400
-  (logp,) = ours[0].score([whole(LONG, sample)[:256]], 1.0)
+  (logp,) = ours[0].score([real.whole(LONG, sample)[:256]], 1.0)
   n = min(len(sample.tokens), 252)
-  np.testing.assert_allclose(sample.logp[:n], logp[4:], rtol=0, atol=_CLOSE)
+  np.testing.assert_allclose(sample.logp[:n], logp[4:], rtol=0, atol=real.CLOSE)
 
 
 def test_an_abort_stops_every_name_that_begins_so(url):
@@ -262,7 +213,9 @@ def test_weights_are_published_while_a_request_runs(
   client, ours, how, mode, tmp_path
 ):
   old, new = client.version, client.version + 1
-  transfer = functools.partial(getattr(sync, how), size=SIZE, probe=probe())
+  transfer = functools.partial(
+    getattr(sync, how), size=SIZE, probe=real.probe()
+  )
   if how == 'disk':
     transfer = functools.partial(transfer, folder=tmp_path)
   changed = real.params(SIZE, 1)
@@ -280,9 +233,9 @@ def test_weights_are_published_while_a_request_runs(
   else:
     assert not aborted
     assert any(set(versions) == {old, new} for versions in seen)
-  check_greedy(client, ours[1])
+  real.check_greedy(client, ours[1])
   # The prompts were not answered from what the old weights had computed.
-  check_log_probs(client, ours[1], 1.0)
+  real.check_log_probs(client, ours[1], 1.0)
 
 
 def test_weights_with_names_that_nobody_knows_stop_the_run(client, monkeypatch):
@@ -295,7 +248,11 @@ def test_weights_with_names_that_nobody_knows_stop_the_run(client, monkeypatch):
   monkeypatch.setattr(sync.sync_tensors, 'encode', renamed)
   with pytest.raises(sync.SyncError, match='log-probs differ'):
     sync.tensors(
-      client, real.params(SIZE, 1), client.version + 1, size=SIZE, probe=probe()
+      client,
+      real.params(SIZE, 1),
+      client.version + 1,
+      size=SIZE,
+      probe=real.probe(),
     )
 
 
@@ -309,67 +266,8 @@ def test_weights_that_are_not_there_stop_the_run(client, monkeypatch, tmp_path):
   publish(client, 0, tmp_path)  # and the server is not left paused
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('family', ['llama', 'qwen2'])
-def test_other_families(family, tmp_path):
-  size = real.SIZES[family]
-  ours = real.embedded(size, real.params(size, 0))
-  with real.serving(family, tmp_path) as url:
-    made = connect(url, size)
-    check_greedy(made, ours)
-    check_log_probs(made, ours, 0.7)
-    made.close()
-
-
-@pytest.mark.slow
-def test_a_mixture_tells_the_experts_that_it_chose(tmp_path):
-  size = real.SIZES['qwen3_moe']
-  ours = real.embedded(size, real.params(size, 0))
-  flag = '--enable-return-routed-experts'
-  with real.serving('qwen3_moe', tmp_path, flag) as url:
-    made = connect(url, size)
-    check_greedy(made, ours)
-    check_log_probs(made, ours, 0.7)
-    greedy = engine.Sampling(temperature=0, stop=STOP, experts=True)
-    for _ in range(2):  # and out of the cache
-      for a, b in zip(
-        ours.generate(requests(), greedy), made.generate(requests(), greedy)
-      ):
-        np.testing.assert_array_equal(
-          np.sort(a.experts, axis=-1), np.sort(b.experts, axis=-1)
-        )
-    changed = real.params(size, 1)
-    sync.disk(
-      made, changed, 1, size=size, folder=tmp_path / 'w', probe=probe(size)
-    )
-    check_greedy(made, real.embedded(size, changed))
-    made.close()
-
-
-@pytest.mark.slow
-def test_two_servers_are_one_engine(url, ours, tmp_path):
-  with real.serving('qwen3', tmp_path) as other:
-    told = {'vocab': real.VOCAB, 'context': 512, 'seed': real.SEED}
-    alone = connect(url)
-    sync.disk(
-      alone, real.params(SIZE, 0), 0, size=SIZE, folder=tmp_path, probe=probe()
-    )
-    alone.close()
-    made = sglang.connect([url, other], **told)
-    check_greedy(made, ours[0])
-    assert all(running(each) == 0 for each in (url, other))
-    seeded = made.generate(requests(32), PLAIN)
-    publish(made, 1, tmp_path / 'w')
-    check_greedy(made, ours[1])
-    assert made.versions() == ['1', '1']
-    publish(made, 0, tmp_path / 'w')
-    for a, b in zip(seeded, made.generate(requests(32), PLAIN)):
-      np.testing.assert_array_equal(a.tokens, b.tokens)
-    made.close()
-
-
 def test_the_probe_is_the_trainers_own():
   params = real.params(SIZE, 0)
-  (wanted,) = real.embedded(SIZE, params).score([probe().ids], 1.0)
-  logp = jax.device_get(probe().logp(params))
-  np.testing.assert_allclose(logp, wanted, rtol=0, atol=_CLOSE)
+  (wanted,) = real.embedded(SIZE, params).score([real.probe().ids], 1.0)
+  logp = jax.device_get(real.probe().logp(params))
+  np.testing.assert_allclose(logp, wanted, rtol=0, atol=real.CLOSE)
