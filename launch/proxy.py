@@ -15,6 +15,7 @@ same weights, with --urls. A request may not choose another temperature than
 """
 
 import hashlib
+from collections.abc import Sequence
 
 import uvicorn
 from absl import app, flags
@@ -33,22 +34,6 @@ from arl.rollout import (
   templates,
 )
 
-_MODEL = flags.DEFINE_string('model', None, 'The folder of the model.')
-_HOST = flags.DEFINE_string('host', '127.0.0.1', 'The address to listen on.')
-_PORT = flags.DEFINE_integer('port', 8000, 'The port to listen on.', 1)
-_URLS = flags.DEFINE_list(
-  'urls', [], 'SGLang servers; none: it samples itself.'
-)
-_SYNTAX = flags.DEFINE_enum(
-  'syntax', 'hermes', sorted(call_syntax.SYNTAXES), 'How it spells calls.'
-)
-_TEMPERATURE = flags.DEFINE_float('temperature', 1.0, '0 is greedy.', 0)
-_CALLS = flags.DEFINE_integer('calls', 100, 'Calls of a rollout.', 1)
-_TURN = flags.DEFINE_integer('turn_tokens', 1024, 'Tokens of an answer.', 1)
-_CONTEXT = flags.DEFINE_integer('context', 4096, 'Prompt and answer.', 2)
-_SLOTS = flags.DEFINE_integer('slots', 16, 'Answers sampled at a time.', 1)
-_SEED = flags.DEFINE_integer('seed', 0, 'Of all randomness.')
-
 
 def admit(key: str) -> record.Rollout:
   """The rollout of a key that is new; its randomness is the key's."""
@@ -57,52 +42,93 @@ def admit(key: str) -> record.Rollout:
   return record.Rollout(key, episode.Task(key, '', {}), 0, path)
 
 
-def make() -> proxy.Proxy:
-  """The proxy that the flags describe."""
-  loaded = hf.load(_MODEL.value)
-  tokenizer = tokenizers.load(_MODEL.value)
+def make(
+  folder: str,
+  *,
+  urls: Sequence[str] = (),
+  syntax: str = 'hermes',
+  temperature: float = 1.0,
+  calls: int = 100,
+  turn_tokens: int = 1024,
+  context: int = 4096,
+  slots: int = 16,
+  seed: int = 0,
+) -> proxy.Proxy:
+  """A proxy in front of servers, or of an engine of its own.
+
+  Args:
+    folder: of the model.
+    urls: of SGLang servers; none where it samples itself.
+    syntax: how the model spells calls, a name of `call_syntax.SYNTAXES`.
+    temperature: 0 is greedy.
+    calls: of a rollout.
+    turn_tokens: of an answer.
+    context: tokens of a prompt and its answer.
+    slots: answers sampled at a time.
+    seed: of all randomness.
+  """
+  loaded = hf.load(folder)
+  tokenizer = tokenizers.load(folder)
   tokenizers.check_vocab(tokenizer, loaded.model.vocab)
-  context, sampler = min(_CONTEXT.value, loaded.model.context), None
-  if _URLS.value:
+  context, sampler = min(context, loaded.model.context), None
+  if urls:
     sampler = sglang.connect(
-      _URLS.value,
+      urls,
       vocab=loaded.model.vocab,
       context=context,
-      seed=_SEED.value,
+      seed=seed,
       names={'default': 0},
-      limit=_SLOTS.value,
+      limit=slots,
     )
   else:
     sampler = continuous.ContinuousEngine(
-      loaded.model,
-      loaded.params,
-      slots=_SLOTS.value,
-      context=context,
-      seed=_SEED.value,
+      loaded.model, loaded.params, slots=slots, context=context, seed=seed
     )
   settings = proxy_sampling.Settings(
     templates.of(tokenizer),
-    _SYNTAX.value,
-    engine.Sampling(temperature=_TEMPERATURE.value),
-    strategies.Limits(
-      _CALLS.value, _TURN.value, context, _CALLS.value * _TURN.value
-    ),
+    syntax,
+    engine.Sampling(temperature=temperature),
+    strategies.Limits(calls, turn_tokens, context, calls * turn_tokens),
   )
   return proxy.Proxy(sampler, settings, {}, admit)
+
+
+def _define() -> None:
+  """The flags; not where this is loaded, so that others can be beside it."""
+  flags.DEFINE_string('model', None, 'The folder of the model.')
+  flags.DEFINE_string('host', '127.0.0.1', 'The address to listen on.')
+  flags.DEFINE_integer('port', 8000, 'The port to listen on.', 1)
+  flags.DEFINE_list('urls', [], 'SGLang servers; none: it samples itself.')
+  syntaxes = sorted(call_syntax.SYNTAXES)
+  flags.DEFINE_enum('syntax', 'hermes', syntaxes, 'How it spells calls.')
+  flags.DEFINE_float('temperature', 1.0, '0 is greedy.', 0)
+  flags.DEFINE_integer('calls', 100, 'Calls of a rollout.', 1)
+  flags.DEFINE_integer('turn_tokens', 1024, 'Tokens of an answer.', 1)
+  flags.DEFINE_integer('context', 4096, 'Prompt and answer.', 2)
+  flags.DEFINE_integer('slots', 16, 'Answers sampled at a time.', 1)
+  flags.DEFINE_integer('seed', 0, 'Of all randomness.')
+  flags.mark_flags_as_required(['model'])
 
 
 def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
-  made = make()
-  print(f'serving {_MODEL.value} on http://{_HOST.value}:{_PORT.value}/v1')
-  uvicorn.run(made.app, host=_HOST.value, port=_PORT.value, log_level='warning')
-
-
-def run() -> None:
-  flags.mark_flags_as_required(['model'])
-  app.run(main)
+  f = flags.FLAGS
+  made = make(
+    f.model,
+    urls=f.urls,
+    syntax=f.syntax,
+    temperature=f.temperature,
+    calls=f.calls,
+    turn_tokens=f.turn_tokens,
+    context=f.context,
+    slots=f.slots,
+    seed=f.seed,
+  )
+  print(f'serving {f.model} on http://{f.host}:{f.port}/v1')
+  uvicorn.run(made.app, host=f.host, port=f.port, log_level='warning')
 
 
 if __name__ == '__main__':
-  run()
+  _define()
+  app.run(main)

@@ -235,8 +235,9 @@ def sequence_mask(
   """0 in bad sequences that the policy has left behind, otherwise 1.
 
   Off-policy sequence masking, DeepSeek-V3.2, arXiv:2512.02556: where the
-  advantage is negative and the mean of old_logp - logp is over delta. The paper
-  gives no delta; 0.5 is that of a public trainer.
+  advantage is negative and the mean of old_logp - logp is over delta. There the
+  old policy is the sampler: read rollout_logp as old_logp. The paper gives no
+  delta; 0.5 is that of a public trainer.
   """
   left = levels.mean(old_logp - logp, seq, mask)
   return _keep((advantage >= 0) | (left <= delta), left)

@@ -126,10 +126,13 @@ def opsm(
 ) -> compose.Objective:
   """Off-policy sequence mask (DeepSeek-V3.2, arXiv:2512.02556).
 
-  Drops sequences of negative advantage whose mean log-ratio fell by more than
-  delta. Status: official code (TRL) read.
+  Drops sequences of negative advantage whose mean log-prob is more than delta
+  below what the sampler reported: the paper's old policy is the sampler, so the
+  mask sees staleness as well as another arithmetic. The paper gives no delta;
+  0.5 is TRL's. Status: published, official code (TRL) read.
   """
-  return _corrected(base, corrections.sequence_mask, delta=delta)
+  left = functools.partial(corrections.sequence_mask, delta=delta)
+  return _corrected(base, binding.on(left, old_logp='rollout_logp'))
 
 
 def estr(

@@ -3,7 +3,6 @@
 import openai
 import pytest
 import tiny
-from absl import flags
 
 from arl.models import tokenizers
 from arl.rollout import loopback
@@ -16,9 +15,7 @@ def served(tmp_path_factory):
   folder = tmp_path_factory.mktemp('models') / 'spelling'
   tiny.write_model(folder, shape=tiny.size(len(tokenizer)))
   tokenizers.save(tokenizer, folder)
-  flags.FLAGS(['proxy', f'--model={folder}', '--slots=2', '--context=40',
-               '--turn_tokens=6', '--calls=3'])  # fmt: skip
-  made = proxy.make()
+  made = proxy.make(str(folder), slots=2, context=40, turn_tokens=6, calls=3)
   with loopback.served(made.app) as url:
     yield url, made
 
