@@ -135,7 +135,7 @@ def line(
   """
   made = {
     'name': name,
-    'value': None if value is None else round(float(value), 4),
+    'value': None if value is None else float(f'{value:.5g}'),
     'unit': unit,
     'aim': aim,
     'seeds': list(seeds),

@@ -62,8 +62,10 @@ _SECTIONS = (
     'python -m experiments.studies.offpolicy',
     'Held-out success, sampled, after 20 batches (40 updates) of 128 episodes:'
     ' interquartile mean over seeds 0, 1, 2 and its 95 % interval. Rollouts 4'
-    ' and 16 updates old come from parameters of two and eight batches before;'
-    ' noisy log-probs are off by 0.3 nats a token.',
+    ' and 16 updates old come from parameters of two and eight batches before.'
+    ' Noisy log-probs are off by 0.3 nats a token in what the sampler reports;'
+    ' to what does not read them, such as the first two rows, these are fresh'
+    ' rollouts.',
   ),
   (
     'smollm2',
