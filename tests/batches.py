@@ -37,7 +37,11 @@ _WIDTHS = {
   'old_value_logits': (BINS,),
   'features': (FEATURES,),
 }
-_UNREAD = ('tokens', 'positions', 'segments', 'teacher_logp')
+# Columns that no kernel of a method reads.
+_UNREAD = (
+  'tokens', 'positions', 'segments', 'teacher_logp', 'routed_experts',
+  'rerouted',
+)  # fmt: skip
 ARRAYS = tuple(
   name
   for name, column in columns_lib.COLUMNS.items()

@@ -52,7 +52,7 @@ def test_reading_the_policy_where_nothing_is_differentiated(column):
   tail = (
     ', where nothing is differentiated and that column does not exist yet;'
     ' read a column of the policy that acted: features, old_entropy, old_logp,'
-    ' old_value, old_value_logits, ref_logp, teacher_logp.'
+    ' old_value, old_value_logits, ref_logp, rerouted, teacher_logp.'
   )
   assert _error(grpo.dapo()._replace(advantage=kernel)) == (
     f"term 'policy': kernel '<lambda>' reads {column!r} in its credit{tail}"
