@@ -23,9 +23,16 @@ SPLITS = (TRAIN, HELD_OUT)
 class EnvironmentFailure(Exception):
   """The environment broke; the episode has no grade."""
 
+  status = episode.ENVIRONMENT_ERROR
+
 
 class RewardFailure(Exception):
   """An action could not be graded; that is no reason to grade it 0."""
+
+  status = episode.REWARD_ERROR
+
+
+FAILURES = (EnvironmentFailure, RewardFailure)
 
 
 class Harness(NamedTuple):
@@ -129,7 +136,7 @@ def checked_step(
   """
   try:
     answer = env.step(state, text)
-  except (EnvironmentFailure, RewardFailure):
+  except FAILURES:
     raise
   except Exception as error:
     raise EnvironmentFailure(

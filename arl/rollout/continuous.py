@@ -19,8 +19,6 @@ import numpy as np
 
 from arl.rollout import decoding, engine, mailbox, passes, scheduler, tickets
 
-PAUSES = ('abort', 'in_place', 'retract')
-
 
 class ContinuousEngine:
   """Samples with a model of `arl.models`; safe to call from any thread.
@@ -177,13 +175,9 @@ class ContinuousEngine:
     watched: Sequence[int] = (),
   ) -> concurrent.futures.Future:
     """Of each sequence what scoring.score_rows tells, arrays over its ids."""
-    if not temperature > 0:
-      raise ValueError(
-        f'score: temperature is {temperature}; give one above 0.'
-      )
-    size = {'vocab': self.model.vocab, 'context': self.context}
-    for i, ids in enumerate(sequences):
-      engine.check_ids(f'sequence {i}', ids, **size)
+    engine.check_scored(
+      sequences, temperature, vocab=self.model.vocab, context=self.context
+    )
     done: concurrent.futures.Future = concurrent.futures.Future()
     kind = temperature, top, tuple(watched)
     self._tell(lambda: self._scheduler.add_scores(kind, sequences, done))
@@ -218,8 +212,10 @@ class ContinuousEngine:
     Raises:
       ValueError: no such mode.
     """
-    if mode not in PAUSES:
-      raise ValueError(f'pause: {mode!r} is no mode; use one of {PAUSES}.')
+    if mode not in engine.PAUSES:
+      raise ValueError(
+        f'pause: {mode!r} is no mode; use one of {engine.PAUSES}.'
+      )
     return self._tell(lambda: self._scheduler.pause(mode))
 
   def resume(self) -> concurrent.futures.Future:

@@ -15,6 +15,11 @@ STOP = 'stop'  # a stop id was sampled; it is the last token of the sample
 LENGTH = 'length'  # the token limit came first
 ABORT = 'abort'  # it was interrupted: the tokens so far, perhaps none
 
+# What becomes of requests that run when sampling pauses for new weights: they
+# end with what they have, go on over a cache of the old weights, or go on and
+# their cache is computed anew.
+PAUSES = ('abort', 'in_place', 'retract')
+
 
 class Sampling(NamedTuple):
   """How to choose tokens, for a whole call.
@@ -80,6 +85,35 @@ class Sample(NamedTuple):
   entropy: np.ndarray | None = None
   experts: np.ndarray | None = None
   cached: int = 0
+
+
+def cut(sample: Sample, n: int) -> Sample:
+  """The first n tokens of a sample, which what they spell ended."""
+  experts, rest = sample.experts, len(sample.tokens) - n
+  if experts is not None and rest:
+    experts = experts[:-rest]
+  return sample._replace(
+    tokens=sample.tokens[:n],
+    logp=sample.logp[:n],
+    versions=sample.versions[:n],
+    entropy=None if sample.entropy is None else sample.entropy[:n],
+    experts=experts,
+    finish=STOP,
+  )
+
+
+def first_told(parts: Sequence[np.ndarray]) -> np.ndarray:
+  """Experts by token from reports that each begin at the first token.
+
+  Later reports tell of more tokens; what was first told of one stays, since it
+  is what that token was sampled through.
+  """
+  known = 0
+  added = []
+  for part in parts:
+    added.append(part[known:])
+    known = max(known, len(part))
+  return np.concatenate(added)
 
 
 class Engine(Protocol):
@@ -151,6 +185,25 @@ def check_ids(
       f'{what} holds id {high if high >= vocab else low}, but the model knows'
       f' ids 0 to {vocab - 1}; use the tokenizer made for this model.'
     )
+
+
+def check_scored(
+  sequences: Sequence[Sequence[int]],
+  temperature: float,
+  *,
+  vocab: int,
+  context: int,
+) -> None:
+  """Refuses what an engine cannot score.
+
+  Raises:
+    ValueError: a sequence that the model cannot read, or a temperature that is
+      not above 0.
+  """
+  if not temperature > 0:
+    raise ValueError(f'score: temperature is {temperature}; give one above 0.')
+  for i, ids in enumerate(sequences):
+    check_ids(f'sequence {i}', ids, vocab=vocab, context=context)
 
 
 def check_requests(

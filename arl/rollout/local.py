@@ -144,7 +144,7 @@ class LocalEngine:
 
   def _generate(self, requests, sampling):
     slots = self._assign(requests)
-    size = self._size(len(requests))
+    size = decoding.size(len(requests), self._count)
     rows = self._rows(requests, slots, size)
     opening = self._opening(requests, rows)
     rows = rows._replace(paths=self._fold(self._seed, rows.paths))
@@ -188,9 +188,6 @@ class LocalEngine:
   def _routed(self, slots) -> np.ndarray:
     """The experts of each token that slots hold, [b, S, L, K]."""
     return np.asarray(self._take(self._pool, slots)).swapaxes(1, 2)
-
-  def _size(self, n: int) -> int:
-    return decoding.size(n, self._count)
 
   def _assign(self, requests) -> list[int]:
     """A slot for each request: its session's, else the longest unused."""
@@ -276,17 +273,14 @@ class LocalEngine:
       ValueError: a sequence that the model cannot read, or a temperature that
         is not above 0.
     """
-    if not temperature > 0:
-      raise ValueError(
-        f'score: temperature is {temperature}; give one above 0.'
-      )
-    size = {'vocab': self._model.vocab, 'context': self._context}
-    for i, ids in enumerate(sequences):
-      engine.check_ids(f'sequence {i}', ids, **size)
+    engine.check_scored(
+      sequences, temperature, vocab=self._model.vocab, context=self._context
+    )
     scores: list[np.ndarray] = []
     for i in range(0, len(sequences), self._count):
       part = sequences[i : i + self._count]
-      tokens = np.zeros((self._size(len(part)), self._width), np.int32)
+      size = decoding.size(len(part), self._count)
+      tokens = np.zeros((size, self._width), np.int32)
       segments = np.zeros_like(tokens)
       for row, ids in enumerate(part):
         tokens[row, : len(ids)], segments[row, : len(ids)] = ids, 1

@@ -56,22 +56,7 @@ def piece(
       high = middle
     else:
       low = middle + 1
-  return Piece(kept, cut(sample, low), False)
-
-
-def cut(sample: engine_lib.Sample, n: int) -> engine_lib.Sample:
-  """The first n tokens of a sample, ended by what they spell."""
-  experts, rest = sample.experts, len(sample.tokens) - n
-  if experts is not None and rest:
-    experts = experts[:-rest]
-  return sample._replace(
-    tokens=sample.tokens[:n],
-    logp=sample.logp[:n],
-    versions=sample.versions[:n],
-    entropy=None if sample.entropy is None else sample.entropy[:n],
-    experts=experts,
-    finish=engine_lib.STOP,
-  )
+  return Piece(kept, engine_lib.cut(sample, low), False)
 
 
 def think(text: str, opened: bool) -> tuple[str, str]:

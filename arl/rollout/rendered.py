@@ -30,7 +30,7 @@ class _Live:
     try:
       self.state = base.checked_reset(env, task)
     except base.EnvironmentFailure as error:
-      self.rollout.finish(episode.ENVIRONMENT_ERROR, str(error))
+      self.rollout.finish(error.status, str(error))
 
   def say(self, message, sampled=None):
     self.messages.append(message)
@@ -60,13 +60,7 @@ def multi_turn(
   ]
   for one in live:
     _render(one, template)
-    n = len(one.prompt)
-    if n >= limits.context:
-      raise ValueError(
-        f'task {one.rollout.task.id!r}: its prompt has {n} tokens, which leaves'
-        f' no room to answer in a context of {limits.context}; raise'
-        ' rollout.context or shorten the prompt.'
-      )
+    strategies.check_room(one.rollout.task, len(one.prompt), limits)
   for turn in range(limits.max_turns):
     going = [one for one in live if not one.rollout.status]
     if not going:
@@ -122,11 +116,8 @@ def _take(one: _Live, answer, env, template, limits) -> None:
     return
   try:
     one.state, turn = base.checked_step(env, one.state, text)
-  except base.RewardFailure as error:
-    rollout.finish(episode.REWARD_ERROR, str(error))
-    return
-  except base.EnvironmentFailure as error:
-    rollout.finish(episode.ENVIRONMENT_ERROR, str(error))
+  except base.FAILURES as error:
+    rollout.finish(error.status, str(error))
     return
   rollout.grade(float(turn.reward), call.number)
   if turn.done:

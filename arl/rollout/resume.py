@@ -83,20 +83,17 @@ def _joined(first, second: engine.Sample) -> engine.Sample:
   if first is None:
     return second
 
-  def joined(name: str, skip: int = 0) -> Any:
+  def joined(name: str, join: Callable = np.concatenate) -> Any:
     parts = getattr(first, name), getattr(second, name)
-    if parts[0] is None or parts[1] is None:
-      return None
-    return np.concatenate([parts[0], parts[1][skip:]])
+    return None if parts[0] is None or parts[1] is None else join(parts)
 
-  known = 0 if first.experts is None else len(first.experts)
   return engine.Sample(
     tokens=joined('tokens'),
     logp=joined('logp'),
     finish=second.finish,
     versions=joined('versions'),
     entropy=joined('entropy'),
-    experts=joined('experts', known),
+    experts=joined('experts', engine.first_told),
     cached=first.cached,
   )
 

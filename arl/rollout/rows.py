@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from arl import episode
-from arl.rollout import record
+from arl.rollout import record, strategies
 
 
 def of(rollout: record.Rollout) -> list[episode.Episode]:
@@ -58,8 +58,8 @@ def _row(rollout, calls: Sequence[record.Call], number: int) -> episode.Episode:
     earned = rollout.rewards.get(call.number, 0.0)
     if len(sample.tokens):
       rewards[here.stop - 1] = earned
-    if sample.experts is not None:  # of the earlier tokens too, known before
-      experts += list(sample.experts[len(experts) :])
+    if sample.experts is not None:
+      experts.append(sample.experts)
     exchanges.append(
       episode.Exchange(call.text, episode.Turn('', reward=earned))
     )
@@ -69,9 +69,7 @@ def _row(rollout, calls: Sequence[record.Call], number: int) -> episode.Episode:
   if np.all(np.isfinite(entropy)):
     extras['rollout_entropy'] = entropy
   if experts:
-    wide = ((0, n - len(experts)), (0, 0), (0, 0))
-    chosen = np.array(experts, np.int32)
-    extras['routed_experts'] = np.pad(chosen, wide, constant_values=-1)
+    extras['routed_experts'] = strategies.routed(experts, n)
   return episode.Episode(
     rollout.task, rollout.sample, ids, mask, logp, rewards, turn,
     rollout.status, tuple(exchanges), rollout.error, extras, number,

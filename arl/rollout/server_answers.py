@@ -75,19 +75,7 @@ def _cut(result, found):
   if not found:
     return result, None
   n, string = found
-  sample = result.sample
-  experts, fed = sample.experts, 0
-  if experts is not None:
-    fed = len(experts) + 1 - len(sample.tokens)
-    experts = experts[: fed + n - 1]
-  sample = sample._replace(
-    tokens=sample.tokens[:n],
-    logp=sample.logp[:n],
-    versions=sample.versions[:n],
-    entropy=None if sample.entropy is None else sample.entropy[:n],
-    experts=experts,
-    finish=engine.STOP,
-  )
+  sample = engine.cut(result.sample, n)
   told = jax.tree.map(lambda x: x[:n], result.told)
   return result._replace(sample=sample, told=told), string
 

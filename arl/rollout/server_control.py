@@ -15,7 +15,6 @@ import numpy as np
 from starlette import responses
 
 from arl.rollout import (
-  continuous,
   engine,
   server_fields,
   server_state,
@@ -158,9 +157,9 @@ def abort(serving: server_state.Serving, body: Any) -> None:
 async def pause(serving: server_state.Serving, body: Any) -> dict[str, Any]:
   """/pause_generation."""
   mode = server_fields.take(_take(body, {'mode'}, {}), 'mode', str, 'abort')
-  if mode not in continuous.PAUSES:
+  if mode not in engine.PAUSES:
     raise server_fields.Refused(
-      f'mode is {mode!r}; give one of {continuous.PAUSES}.'
+      f'mode is {mode!r}; give one of {engine.PAUSES}.'
     )
   await asyncio.wrap_future(serving.engine.pause(mode))
   return {'message': 'Generation paused successfully.', 'status': 'ok'}

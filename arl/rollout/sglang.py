@@ -156,9 +156,12 @@ class SglangEngine:
         f'score: temperature is {temperature}, but SGLang scores at 1 alone;'
         ' score with the trainer.'
       )
-    size = {'vocab': self._fleet.facts.vocab, 'context': self._context}
-    for i, ids in enumerate(sequences):
-      engine.check_ids(f'sequence {i}', ids, **size)
+    engine.check_scored(
+      sequences,
+      temperature,
+      vocab=self._fleet.facts.vocab,
+      context=self._context,
+    )
     return self._loop.run(
       sglang_loop.together([self._fleet.score(ids) for ids in sequences])
     )

@@ -80,8 +80,8 @@ class Live:
     self.versions += [int(i) for i in sampled.versions]
     told = [math.nan] * n if sampled.entropy is None else sampled.entropy
     self.entropy += [float(x) for x in told]
-    if sampled.experts is not None:  # of the earlier tokens too, known before
-      self.experts += list(sampled.experts[len(self.experts) :])
+    if sampled.experts is not None:
+      self.experts.append(sampled.experts)
 
   def write(self, ids):
     """Appends an action that no engine sampled: its log-probs are nan."""
@@ -126,10 +126,7 @@ class Live:
     made = {name: x for name, x in made.items() if np.all(np.isfinite(x))}
     made['rollout_version'] = np.array(self.versions, np.int32)
     if self.experts:
-      chosen = np.array(self.experts, np.int32)
-      missing = len(self.tokens) - len(chosen)
-      wide = ((0, missing), (0, 0), (0, 0))
-      made['routed_experts'] = np.pad(chosen, wide, constant_values=-1)
+      made['routed_experts'] = routed(self.experts, len(self.tokens))
     return made
 
   def _ends(self):
@@ -137,6 +134,23 @@ class Live:
     ends = np.zeros(len(self.tokens), bool)
     ends[self.ends] = True
     return ends
+
+
+def routed(parts: Sequence[np.ndarray], n: int) -> np.ndarray:
+  """The column `routed_experts` [n, L, K] of samples of one row; -1 unknown."""
+  told = engine_lib.first_told(parts).astype(np.int32)
+  wide = ((0, n - len(told)), (0, 0), (0, 0))
+  return np.pad(told, wide, constant_values=-1)
+
+
+def check_room(task: episode.Task, n: int, limits: Limits) -> None:
+  """Refuses a prompt of n tokens that leaves no room to answer."""
+  if n >= limits.context:
+    raise ValueError(
+      f'task {task.id!r}: its prompt has {n} tokens, which leaves no room to'
+      f' answer in a context of {limits.context}; raise rollout.context or'
+      ' shorten the prompt.'
+    )
 
 
 def multi_turn(
@@ -193,16 +207,11 @@ def start(env, chat, task, limits, sample, path) -> Live:
     raise ValueError(f'{limits}: set each of these limits to 1 or more.')
   row = Live(task, sample, path)
   row.observe(chat.opening(task))
-  if len(row.tokens) >= limits.context:
-    raise ValueError(
-      f'task {task.id!r}: its prompt has {len(row.tokens)} tokens, which leaves'
-      f' no room to answer in a context of {limits.context}; raise'
-      ' rollout.context or shorten the prompt.'
-    )
+  check_room(task, len(row.tokens), limits)
   try:
     row.state = base.checked_reset(env, task)
   except base.EnvironmentFailure as error:
-    row.end(episode.ENVIRONMENT_ERROR, str(error))
+    row.end(error.status, str(error))
   return row
 
 
@@ -235,11 +244,8 @@ def advance(row, ids, finish, env, chat, limits) -> None:
     return
   try:
     row.state, turn = base.checked_step(env, row.state, action)
-  except base.RewardFailure as error:
-    row.end(episode.REWARD_ERROR, str(error))
-    return
-  except base.EnvironmentFailure as error:
-    row.end(episode.ENVIRONMENT_ERROR, str(error))
+  except base.FAILURES as error:
+    row.end(error.status, str(error))
     return
   row.exchanges.append(episode.Exchange(action, turn))
   row.rewards[-1] = float(turn.reward)

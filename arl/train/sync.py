@@ -24,14 +24,11 @@ import numpy as np
 import safetensors
 
 from arl.models import functional, heads, hf, hf_files, sizes
+from arl.rollout import engine as engine_lib
 from arl.rollout import sglang, sglang_worker
 from arl.train import export, sync_tensors
 
-# What becomes of requests that run during an update.
-ABORT = 'abort'  # they end with what they have
-IN_PLACE = 'in_place'  # they go on, over a cache of the old weights
-RETRACT = 'retract'  # they go on, and their cache is computed anew
-MODES = (ABORT, IN_PLACE, RETRACT)
+MODES = ABORT, IN_PLACE, RETRACT = engine_lib.PAUSES
 
 _HEAD = 'lm_head.weight'
 _PAUSE = 60.0  # seconds to pause or continue
