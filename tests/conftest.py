@@ -32,6 +32,12 @@ def pytest_collection_modifyitems(config, items):
       item.add_marker(skip)
 
 
+@pytest.fixture(scope='module')
+def counted():
+  """Counts compilations from nothing: past 8192 entries jax counts wrongly."""
+  jax.clear_caches()
+
+
 @pytest.fixture
 def x64():
   """Runs a test in float64."""

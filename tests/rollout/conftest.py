@@ -16,3 +16,9 @@ def tiny():
   shapes = jax.eval_shape(model.init, jax.random.key(0))
   draw = lambda x: jnp.asarray(0.3 * rng.normal(size=x.shape), x.dtype)
   return model, jax.tree.map(draw, shapes)
+
+
+@pytest.fixture(scope='module', autouse=True)
+def counted_anew(counted):
+  """Each file counts compilations from nothing."""
+  del counted
