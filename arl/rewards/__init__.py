@@ -1,0 +1,1 @@
+"""Verifiers and rewards, on the host: text and numbers in, numbers out."""

@@ -1,0 +1,186 @@
+"""Pools of verifiers: deadlines that hold, and the others go on."""
+
+import asyncio
+import os
+import pathlib
+import threading
+import time
+
+import misbehaving
+import pytest
+
+from arl.rewards import pool, verdict
+
+linux = pytest.mark.skipif(
+  not pathlib.Path('/proc/self/stat').exists(), reason='needs /proc'
+)
+
+
+@pytest.fixture(scope='module')
+def made():
+  with pool.Pool(2, seconds=10.0) as each:
+    yield each
+
+
+def _alive(pid):
+  """Whether a process runs; one that only waits to be reaped does not."""
+  try:
+    return pathlib.Path(f'/proc/{pid}/stat').read_text().split()[2] != 'Z'
+  except OSError:
+    return False
+
+
+def test_a_verdict_comes_back(made):
+  assert made.call(misbehaving.right) == verdict.Verdict(1.0, 'scored')
+  assert made.call(misbehaving.same, True) == verdict.Verdict(1.0, 'scored')
+  assert made.call(misbehaving.half) == verdict.scored(0.5, 'half of it')
+
+
+@pytest.mark.parametrize(
+  'function, detail',
+  [
+    (misbehaving.raises, 'LookupError: no such gold'),
+    (misbehaving.text, 'the verifier returned a str; return a number'),
+    (misbehaving.not_a_number, 'the verifier gave nan, which is no score'),
+    (misbehaving.dies, "the verifier's process died"),
+    (misbehaving.leaves, "the verifier's process died"),
+    (misbehaving.recurses, 'RecursionError'),
+    (misbehaving.eats, 'MemoryError'),
+  ],
+)
+def test_a_failure_is_no_score(made, function, detail):
+  answer = made.call(function)
+  assert (answer.score, answer.status) == (None, verdict.ERROR)
+  assert answer.detail.startswith(detail)
+  assert made.call(misbehaving.right).score == 1.0
+
+
+def test_what_does_not_end_is_a_timeout_and_the_others_go_on(made):
+  stuck = (
+    misbehaving.sleeps, misbehaving.spins_in_c, misbehaving.backtracks,
+  )  # fmt: skip
+  start = time.monotonic()
+  waiting = [made.submit(f, seconds=0.5) for f in stuck for _ in range(2)]
+  waiting += [made.submit(misbehaving.same, i) for i in range(20)]
+  answers = [each.result() for each in waiting]
+  assert [a.status for a in answers[:6]] == [verdict.TIMEOUT] * 6
+  assert answers[0] == verdict.timeout('no verdict within 0.5 s')
+  assert [a.score for a in answers[6:]] == list(range(20))
+  assert time.monotonic() - start < 30
+  assert len(made.pids()) == 2
+
+
+def test_a_stuck_call_holds_no_other(made):
+  stuck = made.submit(misbehaving.sleeps, seconds=5.0)
+  start = time.monotonic()
+  answers = made.map(misbehaving.same, [(i,) for i in range(200)])
+  assert [a.score for a in answers] == list(range(200))
+  assert time.monotonic() - start < 4
+  assert stuck.result().status == verdict.TIMEOUT
+
+
+@linux
+@pytest.mark.parametrize(
+  'function, status, count',
+  [
+    (misbehaving.has_children, verdict.TIMEOUT, 3),
+    (misbehaving.dies_with_children, verdict.ERROR, 1),
+  ],
+)
+def test_no_descendant_survives(made, tmp_path, function, status, count):
+  assert made.call(function, str(tmp_path), seconds=3.0).status == status
+  pids = [int(p) for p in (tmp_path / 'pids').read_text().split()]
+  assert len(pids) == count
+  assert not any(_alive(pid) for pid in pids)
+
+
+def test_for_asyncio(made):
+  async def ask():
+    ticks = 0
+
+    async def tick():
+      nonlocal ticks
+      while True:
+        await asyncio.sleep(0.01)
+        ticks += 1
+
+    ticking = asyncio.create_task(tick())
+    answers = await asyncio.gather(
+      made.ask(misbehaving.sleeps, seconds=0.5),
+      *[made.ask(misbehaving.same, i) for i in range(10)],
+    )
+    ticking.cancel()
+    return answers, ticks
+
+  (stuck, *answers), ticks = asyncio.run(ask())
+  assert stuck.status == verdict.TIMEOUT
+  assert [a.score for a in answers] == list(range(10))
+  assert ticks > 5  # the loop was never blocked
+
+
+def test_for_threads(made):
+  answers = []
+
+  def ask():
+    answers.append(made.call(misbehaving.same, 3))
+
+  threads = [threading.Thread(target=ask) for _ in range(8)]
+  for each in threads:
+    each.start()
+  for each in threads:
+    each.join()
+  assert answers == [verdict.scored(3.0)] * 8
+
+
+@linux
+def test_nothing_is_left_after_close(tmp_path):
+  with pool.Pool(2, seconds=30.0, warm=misbehaving.right) as short:
+    pids = [*short.pids(), short._nursery.pid]
+    short.call(misbehaving.has_children, str(tmp_path), seconds=2.0)
+    pids += [int(p) for p in (tmp_path / 'pids').read_text().split()]
+  assert not any(_alive(pid) for pid in pids)
+
+
+@linux
+def test_a_worker_killed_while_it_waits_costs_a_call_an_error():
+  with pool.Pool(1, seconds=10.0) as short:
+    os.kill(short.pids()[0], 9)
+    assert short.call(misbehaving.right).status == verdict.ERROR
+    assert short.call(misbehaving.right).score == 1.0
+
+
+@linux
+def test_without_its_nursery_a_pool_answers_errors():
+  with pool.Pool(1, seconds=10.0) as short:
+    os.kill(short._nursery.pid, 9)
+    short._nursery.wait()
+    assert short.call(misbehaving.right).status == verdict.ERROR
+    assert short.call(misbehaving.right).status == verdict.ERROR
+
+
+def test_what_cannot_be_sent(made):
+  with pytest.raises(ValueError, match='cannot be pickled.*plain data'):
+    made.submit(lambda: 1.0)
+  inside = misbehaving.right
+  inside.__module__ = '__main__'
+  with pytest.raises(ValueError, match='right is of __main__.*to a module'):
+    made.submit(inside)
+  inside.__module__ = 'misbehaving'
+
+
+@pytest.mark.parametrize(
+  'workers, keywords, name',
+  [
+    (0, {'seconds': 1.0}, 'workers is 0'),
+    (1, {'seconds': 0.0}, 'seconds is 0.0'),
+    (1, {'seconds': 1.0, 'memory': -1}, 'memory is -1'),
+  ],
+)
+def test_settings_are_checked(workers, keywords, name):
+  with pytest.raises(ValueError, match=f'Pool: {name}; give more than 0'):
+    pool.Pool(workers, **keywords)
+
+
+def test_what_breaks_at_the_start_is_said():
+  with pytest.raises(RuntimeError, match='the workers cannot start'):
+    pool.Pool(1, seconds=1.0, warm=misbehaving.breaks_at_start)
