@@ -64,6 +64,7 @@ def base() -> ml_collections.ConfigDict:
         'temperature': 1.0,
         'top_p': 1.0,
         'top_k': 0,
+        'stop_text': '',
         'observation_role': 'tool',
         'max_failed': 0.5,
         'lag': 0,

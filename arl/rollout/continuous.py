@@ -17,7 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from arl.rollout import decoding, engine, mailbox, passes, scheduler, tickets
+from arl.rollout import (
+  decoding,
+  engine,
+  mailbox,
+  passes,
+  scheduler,
+  stop_text,
+  tickets,
+)
 
 
 class ContinuousEngine:
@@ -255,6 +263,7 @@ class ContinuousEngine:
   ) -> None:
     """Raises ValueError for what cannot be continued."""
     engine.check_sampling(sampling)
+    stop_text.refuse(sampling)
     decoding.check_experts(sampling, self.model)
     engine.check_requests(
       requests, vocab=self.model.vocab, context=self.context

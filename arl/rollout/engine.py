@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-STOP = 'stop'  # a stop id was sampled; it is the last token of the sample
+STOP = 'stop'  # the last token is a stop id, or completes a stop text
 LENGTH = 'length'  # the token limit came first
 ABORT = 'abort'  # it was interrupted: the tokens so far, perhaps none
 
@@ -30,6 +30,8 @@ class Sampling(NamedTuple):
     top_p: keeps the most likely tokens that hold this mass; 1 keeps all.
     top_k: keeps so many most likely tokens; 0 keeps all.
     stop: ids that end a sample and belong to it.
+    stop_text: texts that end a sample; it ends with the token that completes
+      one. An engine that knows no text refuses them.
     entropy: whether samples come with the entropy of what each token was
       sampled from.
     experts: whether samples come with the experts that each token went through.
@@ -39,6 +41,7 @@ class Sampling(NamedTuple):
   top_p: float = 1.0
   top_k: int = 0
   stop: tuple[int, ...] = ()
+  stop_text: tuple[str, ...] = ()
   entropy: bool = False
   experts: bool = False
 
@@ -151,11 +154,12 @@ def check_sampling(sampling: Sampling) -> None:
     ('temperature', 0 <= sampling.temperature < math.inf, '0 or more'),
     ('top_p', 0 < sampling.top_p <= 1, 'more than 0 and at most 1'),
     ('top_k', sampling.top_k >= 0, '0 for all, or more'),
+    ('stop_text', all(sampling.stop_text), 'texts, none of them empty'),
   )
   for name, good, wanted in ranges:
     if not good:
       raise ValueError(
-        f'sampling: {name} is {getattr(sampling, name)}; set it to {wanted}.'
+        f'sampling: {name} is {getattr(sampling, name)!r}; set it to {wanted}.'
       )
 
 
@@ -230,7 +234,7 @@ def check_requests(
       )
 
 
-def check_sample(sample: Sample, request: Request, stop: Sequence[int]) -> None:
+def check_sample(sample: Sample, request: Request, sampling: Sampling) -> None:
   """Refuses an answer whose parts disagree, instead of zipping them.
 
   Raises:
@@ -261,17 +265,18 @@ def check_sample(sample: Sample, request: Request, stop: Sequence[int]) -> None:
       f'the engine gave log-probs {sample.logp}, which are not all finite and'
       ' <= 0; look at its weights.'
     )
-  _check_finish(sample, stop)
+  _check_finish(sample, sampling)
 
 
-def _check_finish(sample: Sample, stop: Sequence[int]) -> None:
-  ends = np.isin(sample.tokens, stop)
+def _check_finish(sample: Sample, sampling: Sampling) -> None:
+  ends = np.isin(sample.tokens, sampling.stop)
   stops = int(np.sum(ends))
   stopped = stops == 1 and bool(ends[-1])
-  finish = (STOP,) if stopped else (LENGTH, ABORT)
+  spelt = (STOP,) if sampling.stop_text else ()
+  finish = (STOP,) if stopped else (LENGTH, ABORT, *spelt)
   if (stops and not stopped) or sample.finish not in finish:
     raise ValueError(
       f'the engine gave {sample.tokens} and says {sample.finish!r}, while the'
-      f' stop ids are {tuple(stop)}; it must end with the first stop token and'
-      f' say {STOP!r}, or hold none and say {LENGTH!r} or {ABORT!r}.'
+      f' stop ids are {sampling.stop}; it must end with the first stop token'
+      f' and say {STOP!r}, or hold none and say {" or ".join(finish)}.'
     )

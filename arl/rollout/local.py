@@ -8,7 +8,7 @@ function for each batch size, so nothing is compiled for a length.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from arl.models import functional, heads
-from arl.rollout import decoding, engine, sampler
+from arl.rollout import decoding, engine, sampler, stop_text
 
 
 class _Slot:
@@ -63,6 +63,7 @@ class LocalEngine:
     slots: int,
     context: int,
     seed: int,
+    read: Callable[[Sequence[int]], str] | None = None,
   ):
     """Makes an engine.
 
@@ -72,6 +73,8 @@ class LocalEngine:
       slots: the most sequences in one pass; more requests run in turns.
       context: the longest sequence, prompt and samples together, in tokens.
       seed: of all randomness; each request folds its path into it.
+      read: ids as text, for samples that a text ends. Such a sample is cut
+        after it was made; None where there are none.
 
     Raises:
       ValueError: no slot, or a context longer than the model's.
@@ -83,7 +86,7 @@ class LocalEngine:
         f'engine: a context of {context} tokens exceeds the {model.context}'
         ' that the model was made for; set rollout.context to at most that.'
       )
-    self._model, self._seed = model, seed
+    self._model, self._seed, self._read = model, seed, read
     self._device = jax.devices()[0]
     self._context, self._count = context, slots
     self._width = -(-context // decoding.CHUNK) * decoding.CHUNK
@@ -133,6 +136,8 @@ class LocalEngine:
         that are no distribution.
     """
     engine.check_sampling(sampling)
+    if self._read is None:
+      stop_text.refuse(sampling)
     decoding.check_experts(sampling, self._model)
     engine.check_requests(
       requests, vocab=self._model.vocab, context=self._context
@@ -179,7 +184,9 @@ class LocalEngine:
         experts=None if routed is None else routed[i, : m - 1],
         cached=int(rows.start[i]),
       )
-      engine.check_sample(sample, request, sampling.stop)
+      if self._read is not None:
+        sample = stop_text.cut(sample, sampling.stop_text, self._read)
+      engine.check_sample(sample, request, sampling)
       slot = self._slots[slots[i]]
       slot.ids = [*request.tokens, *sample.tokens[:-1].tolist()]
       samples.append(sample)

@@ -9,7 +9,7 @@ import numpy as np
 
 from arl.envs import calls
 from arl.rollout import engine as engine_lib
-from arl.rollout import templates
+from arl.rollout import stop_text, templates
 
 _THINK = ('<think>', '</think>')
 _FINISH = {engine_lib.STOP: 'stop', engine_lib.LENGTH: 'length'}
@@ -47,16 +47,9 @@ def piece(
   found = [at for at in (text.find(word) for word in stop) if at >= 0]
   if not found:
     return Piece(text, sample, ended)
-  kept, n = text[: min(found)], len(ids) - ended
-  low, high = 1, n  # the fewest tokens whose text has a stop text
-  while low < high:
-    middle = (low + high) // 2
-    shown = decode(ids[:middle])
-    if any(word in shown for word in stop):
-      high = middle
-    else:
-      low = middle + 1
-  return Piece(kept, engine_lib.cut(sample, low), False)
+  spelt = stop_text.find(ids[: len(ids) - ended], stop, decode)
+  assert spelt is not None
+  return Piece(text[: min(found)], engine_lib.cut(sample, spelt[0]), False)
 
 
 def think(text: str, opened: bool) -> tuple[str, str]:

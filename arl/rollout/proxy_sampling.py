@@ -165,7 +165,7 @@ async def pieces(
 
   def checked(sample):
     part = sample if sample.finish else sample._replace(finish=engine_lib.ABORT)
-    engine_lib.check_sample(part, request, sampling.stop)
+    engine_lib.check_sample(part, request, sampling)
     if sample.finish == engine_lib.ABORT:
       raise Interrupted('the engine broke off this sample; ask again.')
     made = proxy_reply.piece(

@@ -42,7 +42,7 @@ def generate(
   going, idle = list(range(len(requests))), 0
   while going:
     rest = [_rest(requests[i], made[i]) for i in going]
-    answers = _checked(ask(rest, sampling), rest, sampling.stop)
+    answers = _checked(ask(rest, sampling), rest, sampling)
     idle = 0 if any(len(answer.tokens) for answer in answers) else idle + 1
     if idle == _PATIENCE:
       raise RuntimeError(
@@ -67,14 +67,14 @@ def _rest(request, sample) -> engine.Request:
   )
 
 
-def _checked(answers, requests, stop) -> list[engine.Sample]:
+def _checked(answers, requests, sampling) -> list[engine.Sample]:
   if len(answers) != len(requests):
     raise ValueError(
       f'the engine gave {len(answers)} samples for {len(requests)} requests; it'
       ' must answer each, in their order.'
     )
   for answer, request in zip(answers, requests):
-    engine.check_sample(answer, request, stop)
+    engine.check_sample(answer, request, sampling)
   return answers
 
 

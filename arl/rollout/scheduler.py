@@ -242,7 +242,7 @@ class Scheduler:
     try:
       experts = self._routed(row) if row.sampling.experts else None
       result: Any = row.result(finish, experts)
-      engine.check_sample(result.sample, row.request, row.sampling.stop)
+      engine.check_sample(result.sample, row.request, row.sampling)
     except Exception as error:
       result = error
     if row.slot >= 0:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from arl.rollout import engine
+from arl.rollout import engine, stop_text
 
 
 class ScriptedEngine:
@@ -26,6 +26,7 @@ class ScriptedEngine:
   def generate(
     self, requests: Sequence[engine.Request], sampling: engine.Sampling
   ) -> list[engine.Sample]:
+    stop_text.refuse(sampling)
     return [self._answer(request, sampling.stop) for request in requests]
 
   def _answer(self, request, stop):

@@ -14,6 +14,7 @@ from arl.rollout import (
   server_fields,
   server_meta,
   server_state,
+  stop_text,
   tickets,
 )
 
@@ -42,32 +43,18 @@ async def answers(
     name=job.rid,
     each=each or bool(job.text.stop),
   )
-  checked, found = 0, None
+  found, read = None, lambda ids: serving.text(ids, job.text.skip)
   async with contextlib.aclosing(results):
     async for result in results:
       ids = result.sample.tokens.tolist()
       if job.text.stop and not found:
-        found = _find(serving, job.text, ids, checked)
-        checked = len(ids)
+        found = stop_text.find(ids, job.text.stop, read)
         if found and not result.sample.finish:
           serving.engine.abort(job.rid)  # the last result tells everything
       if result.sample.finish:
         yield _answer(serving, job, *_cut(result, found))
       elif each and not found:
         yield _answer(serving, job, result, None)
-
-
-def _find(serving, text, ids, checked) -> tuple[int, str] | None:
-  """After how many tokens the first stop string has come, and which."""
-  whole = serving.text(ids, text.skip)
-  if not any(string in whole for string in text.stop):
-    return None
-  for n in range(checked + 1, len(ids) + 1):
-    part = serving.text(ids[:n], text.skip)
-    for string in text.stop:
-      if string in part:
-        return n, string
-  return None
 
 
 def _cut(result, found):

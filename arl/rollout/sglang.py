@@ -20,6 +20,7 @@ from arl.rollout import (
   sglang_greet,
   sglang_loop,
   sglang_worker,
+  stop_text,
 )
 
 # Hands parameters of a version to every server of an engine.
@@ -76,7 +77,7 @@ def connect(
     loop.run(_close(workers))
     loop.stop()
     raise
-  facts = sglang_ask.Facts(met.ours, vocab, experts, names or {})
+  facts = sglang_ask.Facts(met.ours, vocab, met.texts, experts, names or {})
   fleet = sglang_fleet.Fleet(
     workers, facts, version=met.version, seed=seed, patience=patience
   )
@@ -228,6 +229,8 @@ class SglangEngine:
     engine.check_requests(requests, vocab=facts.vocab, context=self._context)
     for i in sampling.stop:
       engine.check_ids('sampling.stop', [i], vocab=facts.vocab, context=1)
+    if not facts.texts:
+      stop_text.refuse(sampling)
     most = sampling.top_k or facts.vocab
     cut = sglang_ask.truncated(sampling) and not facts.ours
     if cut and most > sglang_ask.MOST_KEPT:

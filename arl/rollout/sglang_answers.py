@@ -121,22 +121,30 @@ def _logp(meta: Mapping[str, Any], ids: Sequence[int], cut: bool) -> np.ndarray:
   return logp
 
 
-def _finish(meta, ids: Sequence[int], stop: Sequence[int]) -> str:
+def _finish(meta, ids: Sequence[int], sampling: engine.Sampling) -> str:
   reason = meta.get('finish_reason')
   if reason is None:
     return ''
   kind, last = reason.get('type'), ids[-1] if ids else None
   if kind not in (engine.STOP, engine.LENGTH, engine.ABORT):
     raise ValueError(f'the finish reason is {reason}, which arl does not know')
-  if kind == engine.STOP and reason.get('matched') != last:
+  matched = reason.get('matched')
+  if kind == engine.STOP and isinstance(matched, str):
+    if matched not in sampling.stop_text:
+      raise ValueError(
+        f'the server stopped at {matched!r}, which is not among the stop texts'
+        f' {sampling.stop_text}'
+      )
+    return kind
+  if kind == engine.STOP and matched != last:
     raise ValueError(
       f'the finish reason is {reason}, but the last token is {last}; a stop'
       ' token belongs to its sample'
     )
-  if kind == engine.STOP and last not in stop:
+  if kind == engine.STOP and last not in sampling.stop:
     raise ValueError(
       f'the server stopped at its own end token {last}, which is not among the'
-      f' stop ids {tuple(stop)}; make it one of them'
+      f' stop ids {sampling.stop}; make it one of them'
     )
   return kind
 
@@ -175,7 +183,7 @@ def to_sample(
   """
   meta = answer['meta_info']
   ids = _tokens(answer, request, facts)
-  finish, n = _finish(meta, ids, sampling.stop), len(ids)
+  finish, n = _finish(meta, ids, sampling), len(ids)
   cut = sglang_ask.truncated(sampling) and not facts.ours
   logp = _logp(meta, ids, cut)
   if finish:
@@ -194,7 +202,7 @@ def to_sample(
     cached=_take(meta, 'cached_tokens', int),
   )
   if finish:
-    engine.check_sample(sample, request, sampling.stop)
+    engine.check_sample(sample, request, sampling)
   return sample
 
 

@@ -13,12 +13,14 @@ class Facts(NamedTuple):
     ours: whether it is arl's own server, whose log-probs are always those of
       the distribution sampled from.
     vocab: how many ids the model knows.
+    texts: whether every server knows text.
     experts: how many layers of a mixture, and experts a token; zeros for none.
     names: the versions behind names that are no numbers.
   """
 
   ours: bool
   vocab: int
+  texts: bool
   experts: tuple[int, int]
   names: Mapping[str, int]
 
@@ -73,7 +75,8 @@ def tokens(
     'frequency_penalty': 0.0,
     'presence_penalty': 0.0,
     'repetition_penalty': 1.0,
-    'stop': [],
+    'stop': list(sampling.stop_text),
+    'skip_special_tokens': False,  # where those texts are looked for
     'stop_token_ids': [int(i) for i in sampling.stop],
     'ignore_eos': not sampling.stop,  # it ignores stop ids, too
     'sampling_seed': seed,

@@ -21,12 +21,14 @@ class Met(NamedTuple):
     version: of the weights that all of them hold.
     folders: of the models that they loaded, by their own reckoning.
     ranks: tensor-parallel ranks of each.
+    texts: whether all of them know text.
   """
 
   ours: bool
   version: int
   folders: tuple[str, ...]
   ranks: tuple[int, ...]
+  texts: bool
 
 
 async def greet(
@@ -60,6 +62,7 @@ async def greet(
   return each[0]._replace(
     folders=tuple(m.folders[0] for m in each),
     ranks=tuple(m.ranks[0] for m in each),
+    texts=all(m.texts for m in each),
   )
 
 
@@ -78,7 +81,9 @@ async def _one(worker, *, vocab, context, names) -> Met:
     version = sglang_answers.number(await worker.version(), names)
   except ValueError as error:
     raise sglang_worker.ServerError(f'{worker.url}: {error}') from error
-  return Met(ours, version, (folder,), (int(server.get('tp_size') or 1),))
+  ranks = (int(server.get('tp_size') or 1),)
+  texts = not server.get('skip_tokenizer_init')
+  return Met(ours, version, (folder,), ranks, texts)
 
 
 def _check_vocab(url: str, folder: str, vocab: int) -> None:

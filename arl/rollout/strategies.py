@@ -269,6 +269,8 @@ def _observe(row, text, chat, limits) -> None:
   except chat_lib.UnfitText as error:
     row.end(episode.ENVIRONMENT_ERROR, str(error))
     return
+  if row.tokens[-1] not in chat.stop:  # a text ended the action
+    observed = [*chat.stop[:1], *observed]
   if len(row.tokens) + len(observed) >= limits.context:
     row.end(episode.MAX_TOKENS)
     return

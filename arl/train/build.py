@@ -49,6 +49,7 @@ class World(NamedTuple):
     env: the environment.
     engine: the sampler.
     limits: budgets of an episode.
+    stop_text: texts that end an action, beside the chat's stop ids.
   """
 
   tokenizer: Any
@@ -57,6 +58,7 @@ class World(NamedTuple):
   env: base.Env
   engine: engine_lib.Engine
   limits: strategies.Limits
+  stop_text: tuple[str, ...]
 
 
 class Learner(NamedTuple):
@@ -138,7 +140,8 @@ def world(config: ml_collections.ConfigDict) -> World:
   role = config.rollout.observation_role
   engine = engines.make(config, loaded, tokenizer)
   chat = chat_lib.chat(tokenizer, observation_role=role)
-  return World(tokenizer, chat, loaded, env, engine, limits(config))
+  texts = (config.rollout.stop_text,) if config.rollout.stop_text else ()
+  return World(tokenizer, chat, loaded, env, engine, limits(config), texts)
 
 
 def learner(

@@ -35,6 +35,7 @@ def make(
     slots=config.engine.slots,
     context=config.rollout.context,
     seed=config.seed,
+    read=functools.partial(tokenizer.decode, skip_special_tokens=False),
   )
 
 

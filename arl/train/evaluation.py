@@ -34,6 +34,17 @@ def held_out(world: build.World, first: int, count: int) -> list[episode.Task]:
   return [world.env.task(base.HELD_OUT, first + i) for i in range(count)]
 
 
+def plan(
+  world: build.World,
+  samples: int,
+  sampling: engine_lib.Sampling,
+  path: tuple[int, ...],
+) -> strategies.Plan:
+  """How the world's tasks are rolled out."""
+  ends = sampling._replace(stop_text=world.stop_text)
+  return strategies.Plan(samples, ends, world.limits, path)
+
+
 def run(
   world: build.World,
   tasks: Sequence[episode.Task],
@@ -53,7 +64,7 @@ def run(
     world.env,
     world.chat,
     tasks,
-    strategies.Plan(samples, sampling, world.limits, (*path, 0)),
+    plan(world, samples, sampling, (*path, 0)),
   )
 
 

@@ -19,7 +19,6 @@ import numpy as np
 
 from arl import episode, names
 from arl.evaluate import summary
-from arl.rollout import strategies
 from arl.train import (
   batch,
   build,
@@ -121,10 +120,10 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
         world.env,
         world.chat,
         tasks_of(step),
-        strategies.Plan(
+        evaluation.plan(
+          world,
           config.prompts.samples,
           sampling,
-          world.limits,
           (evaluation.TRAINING, step),
         ),
       )

@@ -49,6 +49,7 @@ TRAIN = {
     'temperature': float,
     'top_p': float,
     'top_k': int,
+    'stop_text': str,
     'observation_role': str,
     'max_failed': float,
     'lag': int,

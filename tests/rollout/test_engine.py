@@ -6,6 +6,7 @@ import pytest
 from arl.rollout import engine, scripted
 
 STOP = (2,)
+ENDS = engine.Sampling(stop=STOP)
 
 
 def request(tokens=(1, 2, 3), max_tokens=4, path=(0, 0)):
@@ -53,6 +54,7 @@ def test_bad_requests(bad, message):
     ({'top_p': 0.0}, 'top_p is 0.0; set it to more than 0 and at most 1'),
     ({'top_p': 1.5}, 'top_p is 1.5'),
     ({'top_k': -1}, 'top_k is -1; set it to 0 for all, or more'),
+    ({'stop_text': ('a', '')}, r"stop_text is \('a', ''\); set it to texts"),
   ],
 )
 def test_bad_sampling(values, message):
@@ -63,13 +65,13 @@ def test_bad_sampling(values, message):
 
 
 def test_good_samples_pass():
-  engine.check_sample(sample(), request(), STOP)
+  engine.check_sample(sample(), request(), ENDS)
   cut = sample((5, 6, 7, 8), (0, 0, 0, 0), engine.LENGTH)
-  engine.check_sample(cut, request(), STOP)
-  engine.check_sample(cut, request(), ())
-  engine.check_sample(sample((2,), (-9,)), request(), STOP)
-  engine.check_sample(sample((5,), (-9,), engine.ABORT), request(), STOP)
-  engine.check_sample(sample((), (), engine.ABORT), request(), STOP)
+  engine.check_sample(cut, request(), ENDS)
+  engine.check_sample(cut, request(), engine.Sampling())
+  engine.check_sample(sample((2,), (-9,)), request(), ENDS)
+  engine.check_sample(sample((5,), (-9,), engine.ABORT), request(), ENDS)
+  engine.check_sample(sample((), (), engine.ABORT), request(), ENDS)
 
 
 @pytest.mark.parametrize(
@@ -88,14 +90,24 @@ def test_good_samples_pass():
     (sample((5, 2, 2)), 'it must end with the first stop token'),
     (sample((5, 2, 6), finish='length'), 'it must end with the first stop'),
     (sample((5, 6, 2), finish='abort'), "says 'abort', while the stop ids"),
-    (sample((5, 6, 7), finish='error'), "says 'error', .* 'length' or 'abort'"),
+    (sample((5, 6, 7), finish='error'), "says 'error', .* length or abort"),
     (sample()._replace(versions=np.zeros(2)), '3 tokens and 2 numbers of vers'),
     (sample()._replace(experts=np.zeros((6, 2, 2))), 'experts of 6 .* of 6;'),
   ],
 )
 def test_bad_samples(bad, message):
   with pytest.raises(ValueError, match=message):
-    engine.check_sample(bad, request(), STOP)
+    engine.check_sample(bad, request(), ENDS)
+
+
+def test_a_text_may_end_a_sample():
+  spelt = sample((5, 6, 7), finish=engine.STOP)
+  engine.check_sample(spelt, request(), ENDS._replace(stop_text=('x',)))
+  with pytest.raises(ValueError, match="says 'stop', while the stop ids"):
+    engine.check_sample(spelt, request(), ENDS)
+  made = scripted.ScriptedEngine(lambda request: [5], 9)
+  with pytest.raises(ValueError, match=r"\('x',\), but this engine knows no"):
+    made.generate([request()], engine.Sampling(stop_text=('x',)))
 
 
 def test_scripted():
@@ -116,10 +128,10 @@ def test_scripted():
 
 def test_entropies_are_one_a_token():
   good = sample()._replace(entropy=np.ones(3, np.float32))
-  engine.check_sample(good, request(), STOP)
+  engine.check_sample(good, request(), ENDS)
   with pytest.raises(
     ValueError, match='3 tokens and 2 numbers of entropy; they'
   ):
     engine.check_sample(
-      good._replace(entropy=np.ones(2, np.float32)), request(), STOP
+      good._replace(entropy=np.ones(2, np.float32)), request(), ENDS
     )

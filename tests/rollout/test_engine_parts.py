@@ -27,5 +27,5 @@ def test_a_cut_keeps_every_column_of_what_is_left():
   for n in (1, 2, 4):
     part = engine.cut(sample, n)
     assert part.tokens.tolist() == list(range(n))
-    engine.check_sample(part, request, (n - 1,))
+    engine.check_sample(part, request, engine.Sampling(stop=(n - 1,)))
   assert engine.cut(sample._replace(experts=None), 1).experts is None

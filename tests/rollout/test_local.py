@@ -74,7 +74,7 @@ def test_a_sample(made, tiny):
   asked = requests(16)
   samples = fresh(made, tiny).generate(asked, WARM)
   for request, sample in zip(asked, samples, strict=True):
-    engine.check_sample(sample, request, WARM.stop)
+    engine.check_sample(sample, request, WARM)
     assert (sample.tokens.dtype, sample.logp.dtype) == (np.int32, np.float32)
     assert set(sample.versions) == {0}
   assert {s.finish for s in samples} == {engine.STOP, engine.LENGTH}

@@ -85,7 +85,7 @@ def test_interruptions_change_versions_alone(pieces, budgets, total):
     assert one.finish == other.finish
     assert len(one.tokens) <= request.max_tokens
     assert np.all(np.diff(one.versions) >= 0)
-    engine.check_sample(one, request, STOP)
+    engine.check_sample(one, request, sampling)
   for call in ask.asked:
     assert all(r.max_tokens >= 1 for r in call)
 

@@ -62,6 +62,7 @@ def test_what_changes_the_distribution_is_always_said(one):
     'presence_penalty': 0.0,
     'repetition_penalty': 1.0,
     'stop': [],
+    'skip_special_tokens': False,
     'stop_token_ids': [3],
     'ignore_eos': False,
     'sampling_seed': body['sampling_params']['sampling_seed'],

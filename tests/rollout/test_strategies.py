@@ -64,6 +64,32 @@ def roll_out(speaker, env, tasks=None, *, samples=1, limits=LIMITS):
   )
 
 
+class Spelling(scripted.ScriptedEngine):
+  """Ends its samples by a text: no stop id is among them."""
+
+  def generate(self, requests, sampling):
+    given = sampling._replace(stop=(), stop_text=())
+    made = super().generate(requests, given)
+    return [one._replace(finish=engine.STOP) for one in made]
+
+
+def test_an_action_that_a_text_ends_is_closed_by_the_chat():
+  env = telling(episode.Turn('ab'), episode.Turn('', 1, done=True))
+  speaker = Spelling(lambda r: [SAID] * 2, 9)
+  sampling = engine.Sampling(stop_text=('xx',))
+  (result,) = strategies.multi_turn(
+    speaker,
+    env,
+    PLAIN,
+    [task()],
+    strategies.Plan(1, sampling, LIMITS, (4, 2)),
+  )
+  assert result.tokens.tolist() == [5, 5, 5, 7, 7, STOP, 6, 6, 7, 7]
+  assert result.mask.tolist() == [0, 0, 0, 1, 1, 0, 0, 0, 1, 1]
+  assert result.rewards.tolist() == [0] * 9 + [1]
+  assert [e.action for e in result.exchanges] == ['xx', 'xx']
+
+
 def test_columns():
   env = telling(episode.Turn('ab', 0.25), episode.Turn('', 1, done=True))
   (result,) = roll_out(said(2, 1), env)

@@ -10,8 +10,10 @@ import jax
 import numpy as np
 import pytest
 import real
+import tiny
 
-from arl.rollout import engine, sglang_worker
+from arl.models import transformer
+from arl.rollout import engine, local, sglang_worker, stop_text
 from arl.train import sync
 
 SIZE = real.SIZES['qwen3']
@@ -77,6 +79,35 @@ def test_a_stop_token_belongs_to_its_sample(client):
   stopped = [s for s in samples if s.finish == engine.STOP]
   assert len(stopped) >= 15
   assert all(int(s.tokens[-1]) in sampling.stop for s in stopped)
+
+
+def test_a_text_ends_a_sample_where_it_ends_the_engines(client):
+  read = tiny.tokenizer().decode
+  made = local.LocalEngine(
+    transformer.make(SIZE),
+    real.params(SIZE, 0),
+    slots=8,
+    context=256,
+    seed=real.SEED,
+    read=read,
+  )
+  sampling = engine.Sampling(
+    temperature=0, stop=real.STOP, stop_text=('a', 'c')
+  )
+  mine = made.generate(real.requests(16), sampling)
+  theirs = client.generate(real.requests(16), sampling)
+  for a, b in zip(mine, theirs, strict=True):
+    assert (a.tokens.tolist(), a.finish) == (b.tokens.tolist(), b.finish)
+  drawn = client.generate(
+    real.requests(16), sampling._replace(temperature=1.0, stop=())
+  )
+  for sample in drawn:
+    found = stop_text.find(sample.tokens.tolist(), sampling.stop_text, read)
+    if sample.finish == engine.STOP:
+      assert found and found[0] == len(sample.tokens)
+    else:
+      assert found is None
+  assert {sample.finish for sample in drawn} == {engine.STOP, engine.LENGTH}
 
 
 def test_no_stop_ids_means_none(client):

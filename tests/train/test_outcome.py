@@ -71,6 +71,7 @@ def world(script, broken='.'):
     env=tiny.letters(broken=broken),
     engine=scripted.ScriptedEngine(script, vocab=8),
     limits=strategies.Limits(2, 6, 24, 24),
+    stop_text=(),
   )
 
 
