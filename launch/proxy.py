@@ -27,12 +27,12 @@ from arl.rollout import (
   continuous,
   engine,
   proxy,
-  proxy_sampling,
   record,
   sglang,
   strategies,
   templates,
 )
+from arl.rollout.proxy import sampling as proxy_sampling
 
 
 def admit(key: str) -> record.Rollout:

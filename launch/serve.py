@@ -19,7 +19,8 @@ from absl import app, flags
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 from arl.models import hf, hf_files, sizes, tokenizers
-from arl.rollout import continuous, server, server_state
+from arl.rollout import continuous, server
+from arl.rollout.server import state as server_state
 
 _MODEL = flags.DEFINE_string('model', None, 'A Hugging Face model folder.')
 _PORT = flags.DEFINE_integer('port', 30000, 'Where it listens.', 0)

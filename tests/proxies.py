@@ -8,15 +8,8 @@ import numpy as np
 import openai
 
 from arl import episode
-from arl.rollout import (
-  engine,
-  loopback,
-  proxy,
-  proxy_sampling,
-  record,
-  strategies,
-  templates,
-)
+from arl.rollout import engine, loopback, proxy, record, strategies, templates
+from arl.rollout.proxy import sampling as proxy_sampling
 
 TOKENIZER = conversations.family('chatml')
 LIMITS = strategies.Limits(

@@ -22,7 +22,6 @@ from arl.rollout import (
   batching,
   loopback,
   proxy,
-  proxy_sampling,
   record,
   rows,
   strategies,
@@ -30,6 +29,7 @@ from arl.rollout import (
 )
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
+from arl.rollout.proxy import sampling as proxy_sampling
 
 _TAIL = 2000  # characters of its errors that are kept
 

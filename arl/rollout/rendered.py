@@ -7,6 +7,7 @@ keeps its turns the two are the same, token for token; where it rewrites them,
 as those do that strip earlier thoughts, another row begins.
 """
 
+import time
 from collections.abc import Sequence
 
 from arl import episode
@@ -22,6 +23,7 @@ class _Live:
   def __init__(self, env, chat, task, sample, path):
     self.rollout = record.Rollout('', task, sample, (*path, sample))
     self.role, self.prompt = chat.role, []
+    self.began = time.monotonic()
     self.messages = [
       {'role': role, 'content': text}
       for role, text, _ in chat_lib.introduction(task, chat.role)
@@ -29,7 +31,7 @@ class _Live:
     self.said = [None] * len(self.messages)
     try:
       self.state = base.checked_reset(env, task)
-    except base.EnvironmentFailure as error:
+    except base.FAILURES as error:
       self.rollout.finish(error.status, str(error))
 
   def say(self, message, sampled=None):
@@ -126,6 +128,8 @@ def _take(one: _Live, answer, env, template, limits) -> None:
     rollout.finish(episode.MAX_TURNS)
   elif rollout.sampled() >= limits.response_tokens:
     rollout.finish(episode.MAX_TOKENS)
+  elif time.monotonic() - one.began > limits.seconds:
+    rollout.finish(episode.MAX_SECONDS)
   else:
     _observe(one, turn.text, template, limits)
 

@@ -6,7 +6,7 @@ and the rest is sampled from the weights there are then, within what is left of
 the request's budget.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from arl.rollout import engine
 Generate = Callable[
   [Sequence[engine.Request], engine.Sampling], list[engine.Sample]
 ]
+Ask = Callable[[engine.Request, engine.Sampling], Awaitable[engine.Sample]]
 # Interruptions of one request in a row that give no token.
 _PATIENCE = 8
 
@@ -45,14 +46,34 @@ def generate(
     answers = _checked(ask(rest, sampling), rest, sampling)
     idle = 0 if any(len(answer.tokens) for answer in answers) else idle + 1
     if idle == _PATIENCE:
-      raise RuntimeError(
-        f'the engine interrupted {len(going)} requests {idle} times without a'
-        ' token; let it sample between two updates of its weights.'
-      )
+      raise _stuck(len(going))
     for i, answer in zip(going, answers):
       made[i] = _joined(made[i], answer)
     going = [i for i in going if not _ended(requests[i], made[i])]
   return [_closed(sample) for sample in made if sample is not None]
+
+
+async def sample(
+  ask: Ask, request: engine.Request, sampling: engine.Sampling
+) -> engine.Sample:
+  """One such sample of an engine with coroutines; errors as of `generate`."""
+  made: engine.Sample | None = None
+  idle = 0
+  while made is None or not _ended(request, made):
+    rest = _rest(request, made)
+    (answer,) = _checked([await ask(rest, sampling)], [rest], sampling)
+    idle = 0 if len(answer.tokens) else idle + 1
+    if idle == _PATIENCE:
+      raise _stuck(1)
+    made = _joined(made, answer)
+  return _closed(made)
+
+
+def _stuck(count) -> RuntimeError:
+  return RuntimeError(
+    f'the engine interrupted {count} requests {_PATIENCE} times without a'
+    ' token; let it sample between two updates of its weights.'
+  )
 
 
 def _rest(request, sample) -> engine.Request:

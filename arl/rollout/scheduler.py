@@ -9,13 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from arl.rollout import (
-  decoding,
-  engine,
-  mailbox,
-  passes,
-  tickets,
-)
+from arl.rollout import decoding, engine, mailbox, passes, tickets
 from arl.rollout import slots as slots_lib
 
 _ROUNDS = 4  # feeding calls before what runs is sampled from again

@@ -1,6 +1,7 @@
 """How episodes are rolled out: a strategy turns tasks into episodes."""
 
 import math
+import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -22,12 +23,15 @@ class Limits(NamedTuple):
       episode.
     context: tokens of the whole row: prompt, samples and observations.
     response_tokens: tokens that the policy may sample in all of its turns.
+    seconds: after which no further turn begins. No run with such a limit can be
+      repeated exactly.
   """
 
   max_turns: int
   turn_tokens: int
   context: int
   response_tokens: int
+  seconds: float = math.inf
 
 
 class Plan(NamedTuple):
@@ -53,6 +57,7 @@ class Live:
   def __init__(self, task, sample, path):
     self.task, self.sample, self.path = task, sample, path
     self.state: Any = None
+    self.began = time.monotonic()
     self.status, self.error = '', ''
     self.exchanges: list[episode.Exchange] = []
     self.tokens: list[int] = []
@@ -188,7 +193,7 @@ def multi_turn(
     going = [row for row in live if not row.status]
     if not going:
       break
-    requests = [_request(row, limits, turn) for row in going]
+    requests = [request(row, limits, turn) for row in going]
     answers = resume.generate(engine.generate, requests, sampling)
     for row, answer in zip(going, answers):
       row.take(answer)
@@ -210,12 +215,13 @@ def start(env, chat, task, limits, sample, path) -> Live:
   check_room(task, len(row.tokens), limits)
   try:
     row.state = base.checked_reset(env, task)
-  except base.EnvironmentFailure as error:
+  except base.FAILURES as error:
     row.end(error.status, str(error))
   return row
 
 
-def _request(row: Live, limits: Limits, turn: int) -> engine_lib.Request:
+def request(row: Live, limits: Limits, turn: int) -> engine_lib.Request:
+  """What a row asks for in a turn, within what is left of its budgets."""
   room = limits.context - len(row.tokens)
   left = limits.response_tokens - sum(row.mask)
   return engine_lib.Request(
@@ -258,6 +264,8 @@ def advance(row, ids, finish, env, chat, limits) -> None:
     row.end(episode.MAX_TURNS)
   elif sum(row.mask) >= limits.response_tokens:
     row.end(episode.MAX_TOKENS)
+  elif time.monotonic() - row.began > limits.seconds:
+    row.end(episode.MAX_SECONDS)
   else:
     _observe(row, turn.text, chat, limits)
 

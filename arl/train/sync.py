@@ -25,7 +25,8 @@ import safetensors
 
 from arl.models import functional, heads, hf, hf_files, sizes
 from arl.rollout import engine as engine_lib
-from arl.rollout import sglang, sglang_worker
+from arl.rollout import sglang
+from arl.rollout.sglang import worker as sglang_worker
 from arl.train import export, sync_tensors
 
 MODES = ABORT, IN_PLACE, RETRACT = engine_lib.PAUSES

@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from arl.rollout import engine, sglang, sglang_route
+from arl.rollout import engine, sglang
+from arl.rollout.sglang import route as sglang_route
 from experiments.studies import faulty, pretend, quickstart, runs, servers
 
 SEED, GROUP, TOKENS = 0, 8, 24

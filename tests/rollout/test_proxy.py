@@ -11,10 +11,7 @@ import pytest
 from starlette import testclient
 
 from arl import episode
-from arl.rollout import (
-  record,
-  rows,
-)
+from arl.rollout import record, rows
 
 
 @pytest.fixture(scope='module')

@@ -14,12 +14,7 @@ import pytest
 from starlette import testclient
 
 from arl import episode
-from arl.rollout import (
-  engine,
-  loopback,
-  record,
-  rows,
-)
+from arl.rollout import engine, loopback, record, rows
 
 
 @pytest.fixture(scope='module')

@@ -15,12 +15,12 @@ from arl.rollout import (
   engine,
   loopback,
   proxy,
-  proxy_sampling,
   record,
   rows,
   strategies,
   templates,
 )
+from arl.rollout.proxy import sampling as proxy_sampling
 
 LIMITS = strategies.Limits(
   max_turns=50, turn_tokens=400, context=9000, response_tokens=9000

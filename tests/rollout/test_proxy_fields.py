@@ -7,12 +7,8 @@ import proxies
 import pytest
 from starlette import testclient
 
-from arl.rollout import (
-  engine,
-  proxy,
-  proxy_sampling,
-  templates,
-)
+from arl.rollout import engine, proxy, templates
+from arl.rollout.proxy import sampling as proxy_sampling
 
 
 @pytest.fixture(scope='module')

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import served
 
-from arl.rollout import engine, sglang_worker
+from arl.rollout import engine
+from arl.rollout.sglang import worker as sglang_worker
 from experiments.studies import pretend
 
 PLAIN = engine.Sampling()

@@ -5,7 +5,8 @@ import warnings
 import pytest
 import served
 
-from arl.rollout import engine, sglang, sglang_worker
+from arl.rollout import engine, sglang
+from arl.rollout.sglang import worker as sglang_worker
 from experiments.studies import faulty, pretend
 
 PLAIN = engine.Sampling()

@@ -4,7 +4,7 @@ import collections
 
 import pytest
 
-from arl.rollout import sglang_route
+from arl.rollout.sglang import route as sglang_route
 
 URLS = [f'http://worker-{i}' for i in range(4)]
 

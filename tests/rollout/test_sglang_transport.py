@@ -5,7 +5,8 @@ import threading
 import pytest
 import served
 
-from arl.rollout import engine, sglang_worker
+from arl.rollout import engine
+from arl.rollout.sglang import worker as sglang_worker
 from experiments.studies import faulty, pretend
 
 PLAIN = engine.Sampling()

@@ -90,6 +90,27 @@ def test_an_action_that_a_text_ends_is_closed_by_the_chat():
   assert [e.action for e in result.exchanges] == ['xx', 'xx']
 
 
+def test_no_turn_begins_after_the_last_second(monkeypatch):
+  clock = iter(range(100))
+  monkeypatch.setattr(strategies.time, 'monotonic', lambda: next(clock))
+  env = telling(*[episode.Turn('a')] * 5)
+  limits = LIMITS._replace(max_turns=5, seconds=2.5)
+  (result,) = roll_out(said(*[1] * 5), env, limits=limits)
+  assert (result.status, len(result.exchanges)) == ('max_seconds', 3)
+  assert episode.graded(result)
+
+
+@pytest.mark.parametrize('where', ['reset', 'step'])
+def test_a_broken_machine_is_no_fault_of_the_environment(where):
+  def fails(*_):
+    raise base.InfrastructureFailure('no sandbox')
+
+  env = environment(fails) if where == 'step' else environment(None, fails)
+  (result,) = roll_out(said(1), env)
+  assert result.status == episode.INFRASTRUCTURE_ERROR
+  assert (result.error, episode.graded(result)) == ('no sandbox', False)
+
+
 def test_columns():
   env = telling(episode.Turn('ab', 0.25), episode.Turn('', 1, done=True))
   (result,) = roll_out(said(2, 1), env)

@@ -12,15 +12,8 @@ import tokenizers
 from arl import episode
 from arl.envs import call_syntax
 from arl.models import tokenizers as tokenizers_lib
-from arl.rollout import (
-  chat,
-  engine,
-  messages,
-  proxy_reply,
-  record,
-  rows,
-  templates,
-)
+from arl.rollout import chat, engine, messages, record, rows, templates
+from arl.rollout.proxy import reply as proxy_reply
 
 TOOL = {
   'type': 'function',

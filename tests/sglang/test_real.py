@@ -13,7 +13,8 @@ import real
 import tiny
 
 from arl.models import transformer
-from arl.rollout import engine, local, sglang_worker, stop_text
+from arl.rollout import engine, local, stop_text
+from arl.rollout.sglang import worker as sglang_worker
 from arl.train import sync
 
 SIZE = real.SIZES['qwen3']

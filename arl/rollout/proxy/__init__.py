@@ -19,14 +19,11 @@ from arl import episode
 from arl.envs import call_syntax
 from arl.rollout import chat as chat_lib
 from arl.rollout import messages as messages_lib
-from arl.rollout import (
-  proxy_answer,
-  proxy_fields,
-  proxy_reply,
-  proxy_sampling,
-  record,
-  templates,
-)
+from arl.rollout import record, templates
+from arl.rollout.proxy import answer as proxy_answer
+from arl.rollout.proxy import fields as proxy_fields
+from arl.rollout.proxy import reply as proxy_reply
+from arl.rollout.proxy import sampling as proxy_sampling
 
 _CODES = {
   episode.MAX_TOKENS: 'context_length_exceeded',

@@ -4,7 +4,8 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from arl.rollout import server_fields, server_sampling
+from arl.rollout.server import fields as server_fields
+from arl.rollout.server import sampling as server_sampling
 
 _USED = {
   'text', 'input_ids', 'rid', 'sampling_params', 'stream', 'return_logprob',

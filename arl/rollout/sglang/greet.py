@@ -8,7 +8,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from arl.rollout import sglang_answers, sglang_loop, sglang_worker
+from arl.rollout import event_loop
+from arl.rollout.sglang import answers as sglang_answers
+from arl.rollout.sglang import worker as sglang_worker
 
 _TOLERANCE = 1e-3  # of a difference of log-probs
 
@@ -49,7 +51,7 @@ async def greet(
   Raises:
     ServerError: one cannot be used, with the reason.
   """
-  each = await sglang_loop.together(
+  each = await event_loop.together(
     [_one(w, vocab=vocab, context=context, names=names) for w in workers]
   )
   for what in ('ours', 'version'):

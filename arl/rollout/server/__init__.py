@@ -15,16 +15,14 @@ from typing import Any
 
 from starlette import applications, requests, responses, routing
 
-from arl.rollout import (
-  server_answers,
-  server_control,
-  server_fields,
-  server_jobs,
-  server_meta,
-  server_openai,
-  server_openai_fields,
-  server_state,
-)
+from arl.rollout.server import answers as server_answers
+from arl.rollout.server import control as server_control
+from arl.rollout.server import fields as server_fields
+from arl.rollout.server import jobs as server_jobs
+from arl.rollout.server import meta as server_meta
+from arl.rollout.server import openai as server_openai
+from arl.rollout.server import openai_fields as server_openai_fields
+from arl.rollout.server import state as server_state
 
 Handler = Callable[[requests.Request], Awaitable[responses.Response]]
 

@@ -14,11 +14,9 @@ import jax
 import numpy as np
 from starlette import responses
 
-from arl.rollout import (
-  engine,
-  server_fields,
-  server_state,
-)
+from arl.rollout import engine
+from arl.rollout.server import fields as server_fields
+from arl.rollout.server import state as server_state
 
 _WAIT = 60.0  # seconds that a health check waits for a token
 _BY_DISK = (

@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 import tenacity
 
-from arl.rollout import (
-  engine,
-  sglang_answers,
-  sglang_ask,
-  sglang_route,
-  sglang_worker,
-)
+from arl.rollout import engine
+from arl.rollout.sglang import answers as sglang_answers
+from arl.rollout.sglang import ask as sglang_ask
+from arl.rollout.sglang import route as sglang_route
+from arl.rollout.sglang import worker as sglang_worker
 
 _TRIES = 10  # of a request, at least, before it is given up
 _LONGEST = 5.0  # seconds between tries, or looks at a server that was lost

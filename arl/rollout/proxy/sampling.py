@@ -10,7 +10,9 @@ import numpy as np
 from arl import episode
 from arl.rollout import engine as engine_lib
 from arl.rollout import messages as messages_lib
-from arl.rollout import proxy_fields, proxy_reply, record, strategies, templates
+from arl.rollout import record, strategies, templates
+from arl.rollout.proxy import fields as proxy_fields
+from arl.rollout.proxy import reply as proxy_reply
 
 
 class Coroutines(Protocol):

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import jax
 
-from arl.rollout import continuous, engine, server_fields
+from arl.rollout import continuous, engine
+from arl.rollout.server import fields as server_fields
 
 
 class Model(NamedTuple):

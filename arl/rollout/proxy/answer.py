@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 
 from arl.rollout import engine as engine_lib
 from arl.rollout import messages as messages_lib
-from arl.rollout import proxy_reply, proxy_sampling, templates
+from arl.rollout import templates
+from arl.rollout.proxy import reply as proxy_reply
+from arl.rollout.proxy import sampling as proxy_sampling
 
 
 class Speaker(NamedTuple):

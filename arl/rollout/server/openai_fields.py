@@ -4,7 +4,9 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from arl.rollout import server_fields, server_sampling, server_state
+from arl.rollout.server import fields as server_fields
+from arl.rollout.server import sampling as server_sampling
+from arl.rollout.server import state as server_state
 
 
 class Kind(NamedTuple):

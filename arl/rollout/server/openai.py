@@ -5,13 +5,11 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
-from arl.rollout import (
-  server_answers,
-  server_fields,
-  server_meta,
-  server_openai_fields,
-  server_state,
-)
+from arl.rollout.server import answers as server_answers
+from arl.rollout.server import fields as server_fields
+from arl.rollout.server import meta as server_meta
+from arl.rollout.server import openai_fields as server_openai_fields
+from arl.rollout.server import state as server_state
 
 _BROKEN = '\ufffd'  # the beginning of a character whose rest is to come
 

@@ -13,15 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from arl.rollout import (
-  engine,
-  sglang_ask,
-  sglang_fleet,
-  sglang_greet,
-  sglang_loop,
-  sglang_worker,
-  stop_text,
-)
+from arl.rollout import engine, event_loop, stop_text
+from arl.rollout.sglang import ask as sglang_ask
+from arl.rollout.sglang import fleet as sglang_fleet
+from arl.rollout.sglang import greet as sglang_greet
+from arl.rollout.sglang import worker as sglang_worker
 
 # Hands parameters of a version to every server of an engine.
 Publish = Callable[['SglangEngine', Any, int], None]
@@ -66,7 +62,7 @@ def connect(
   workers = [
     sglang_worker.Worker(url, limit=limit, timeout=timeout) for url in urls
   ]
-  loop = sglang_loop.Loop()
+  loop = event_loop.Loop()
   try:
     met = loop.run(
       sglang_greet.greet(
@@ -99,7 +95,7 @@ class SglangEngine:
   def __init__(
     self,
     fleet: sglang_fleet.Fleet,
-    loop: sglang_loop.Loop,
+    loop: event_loop.Loop,
     met: sglang_greet.Met,
     *,
     context: int,
@@ -138,7 +134,7 @@ class SglangEngine:
     """
     self._check(requests, sampling)
     return self._loop.run(
-      sglang_loop.together(
+      event_loop.together(
         [self._fleet.sample(request, sampling) for request in requests]
       )
     )
@@ -164,7 +160,7 @@ class SglangEngine:
       context=self._context,
     )
     return self._loop.run(
-      sglang_loop.together([self._fleet.score(ids) for ids in sequences])
+      event_loop.together([self._fleet.score(ids) for ids in sequences])
     )
 
   def set_params(self, params: Any, version: int) -> None:
@@ -267,7 +263,7 @@ class SglangEngine:
   def versions(self) -> list[str]:
     """The weights that each server says it holds."""
     return self._loop.run(
-      sglang_loop.together([worker.version() for worker in self.workers])
+      event_loop.together([worker.version() for worker in self.workers])
     )
 
   def probe(self, ids: Sequence[int], salt: str) -> list[engine.Sample]:
@@ -281,7 +277,7 @@ class SglangEngine:
     sampling = engine.Sampling(temperature=0)
     self._check([request], sampling)
     return self._loop.run(
-      sglang_loop.together(
+      event_loop.together(
         [self._fleet.probe(request, sampling, w, salt) for w in self.workers]
       )
     )
@@ -289,7 +285,7 @@ class SglangEngine:
   def score_everywhere(self, ids: Sequence[int]) -> list[np.ndarray]:
     """The scores, at temperature 1, of each server."""
     return self._loop.run(
-      sglang_loop.together([self._fleet.score(ids, w) for w in self.workers])
+      event_loop.together([self._fleet.score(ids, w) for w in self.workers])
     )
 
   def holds(self, version: int) -> None:

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from arl.rollout import engine, server_fields, server_state, tickets
+from arl.rollout import engine, tickets
+from arl.rollout.server import fields as server_fields
+from arl.rollout.server import state as server_state
 
 
 class Answer(NamedTuple):

@@ -9,14 +9,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from arl.rollout import (
-  engine,
-  server_fields,
-  server_meta,
-  server_state,
-  stop_text,
-  tickets,
-)
+from arl.rollout import engine, stop_text, tickets
+from arl.rollout.server import fields as server_fields
+from arl.rollout.server import meta as server_meta
+from arl.rollout.server import state as server_state
 
 _NOTHING = tickets.Result(
   engine.Sample(

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from arl.rollout import engine, sglang_ask
+from arl.rollout import engine
+from arl.rollout.sglang import ask as sglang_ask
 
 UNKNOWN = -1  # the version of a token in a piece of a stream before the last
 _KINDS: Mapping[type, str] = {list: 'a list', str: 'text', dict: 'an object'}

@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from arl.rollout import engine, server_fields, tickets
+from arl.rollout import engine, tickets
+from arl.rollout.server import fields as server_fields
 
 _LARGEST = 2**31
 _SAMPLING = {

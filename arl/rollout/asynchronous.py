@@ -1,0 +1,69 @@
+"""A strategy whose episodes each advance at their own pace.
+
+`strategies.multi_turn` advances all episodes together, so the slowest answer of
+an environment holds up every turn. Here an episode goes on as soon as its own
+environment has answered: for environments that run programs or ask servers.
+Samples depend on their requests alone, so both strategies make the same
+episodes.
+"""
+
+import asyncio
+import concurrent.futures
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from arl import episode
+from arl.envs import base
+from arl.rollout import batching, event_loop, resume, strategies
+from arl.rollout import chat as chat_lib
+from arl.rollout import engine as engine_lib
+
+_STEPS = 64  # environments that work at the same time; more wait
+
+
+def multi_turn(
+  engine: engine_lib.Engine,
+  env: base.Env,
+  chat: chat_lib.Chat,
+  tasks: Sequence[episode.Task],
+  plan: strategies.Plan,
+) -> list[episode.Episode]:
+  """Independent multi-turn episodes; `env` is called from several threads.
+
+  Arguments, result and errors as of `strategies.multi_turn`. An error that is
+  no episode's own cancels all others.
+  """
+  sampling = plan.sampling._replace(stop=chat.stop)
+  pool = concurrent.futures.ThreadPoolExecutor(_STEPS, 'environment')
+  loop = event_loop.Loop()
+  try:
+    with batching.coroutines(engine) as asked:
+      one = functools.partial(_one, asked, pool, env, chat, plan, sampling)
+      rows = [
+        one(task, sample, (*plan.path, place))
+        for place, task in enumerate(tasks)
+        for sample in range(plan.samples)
+      ]
+      return loop.run(event_loop.together(rows))
+  finally:
+    loop.stop()
+    pool.shutdown(cancel_futures=True)
+
+
+async def _one(
+  asked: Any, pool, env, chat, plan, sampling, task, sample, path
+) -> episode.Episode:
+  """One episode from its task to its end."""
+  limits = plan.limits
+  here = functools.partial(asyncio.get_running_loop().run_in_executor, pool)
+  row = await here(strategies.start, env, chat, task, limits, sample, path)
+  for turn in range(limits.max_turns):
+    if row.status:
+      break
+    request = strategies.request(row, limits, turn)
+    answer = await resume.sample(asked.sample, request, sampling)
+    row.take(answer)
+    ids, finish = answer.tokens, answer.finish
+    await here(strategies.advance, row, ids, finish, env, chat, limits)
+  return row.episode()
