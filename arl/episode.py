@@ -13,15 +13,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# How an episode may end. The first three are results and are graded; in the
-# last two something around the policy failed, so the episode has no grade.
+# How an episode may end. The first four are results and are graded; in the
+# last three something around the policy failed, so the episode has no grade:
+# the environment, what grades it, or the machine that either runs on.
 FINISHED = 'finished'
 MAX_TURNS = 'max_turns'
 MAX_TOKENS = 'max_tokens'
+MAX_SECONDS = 'max_seconds'
 ENVIRONMENT_ERROR = 'environment_error'
 REWARD_ERROR = 'reward_error'
-GRADED = frozenset({FINISHED, MAX_TURNS, MAX_TOKENS})
-STATUSES = GRADED | {ENVIRONMENT_ERROR, REWARD_ERROR}
+INFRASTRUCTURE_ERROR = 'infrastructure_error'
+TRUNCATED = frozenset({MAX_TURNS, MAX_TOKENS, MAX_SECONDS})
+GRADED = TRUNCATED | {FINISHED}
+STATUSES = GRADED | {ENVIRONMENT_ERROR, REWARD_ERROR, INFRASTRUCTURE_ERROR}
 
 
 class Task(NamedTuple):

@@ -60,6 +60,7 @@ def base() -> ml_collections.ConfigDict:
         'max_turns': 5,
         'turn_tokens': 24,
         'response_tokens': 128,
+        'seconds': 0.0,  # 0 for no limit
         'context': 128,
         'temperature': 1.0,
         'top_p': 1.0,

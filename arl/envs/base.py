@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arl import episode
+from arl.envs import calls
 
 State = Any
 TRAIN = 'train'
@@ -32,7 +33,13 @@ class RewardFailure(Exception):
   status = episode.REWARD_ERROR
 
 
-FAILURES = (EnvironmentFailure, RewardFailure)
+class InfrastructureFailure(Exception):
+  """The machine failed, not the environment: a sandbox, a process, a disk."""
+
+  status = episode.INFRASTRUCTURE_ERROR
+
+
+FAILURES = (EnvironmentFailure, RewardFailure, InfrastructureFailure)
 
 
 class Harness(NamedTuple):
@@ -77,6 +84,11 @@ class Env(NamedTuple):
     scores_steps: whether each Turn says how good its step was (`process`).
     harness: the agent that plays it from outside, for `harness.rollouts`; None
       where actions come from the policy alone.
+    anchor: State -> the identity of what the environment shows there, whatever
+      led to it: equal for states that look the same, and for no others. None
+      where the environment does not tell.
+    tools: what the policy may call, for templates that show it; their `run` is
+      not used.
   """
 
   task: Callable[[str, int], episode.Task]
@@ -88,6 +100,8 @@ class Env(NamedTuple):
   parts: Callable[[str], Sequence[int]] | None = None
   scores_steps: bool = False
   harness: Harness | None = None
+  anchor: Callable[[State], str] | None = None
+  tools: Sequence[calls.Tool] = ()
 
 
 def play(
@@ -112,10 +126,10 @@ def play(
 
 
 def checked_reset(env: Env, task: episode.Task) -> State:
-  """`env.reset`; whatever it raises becomes an EnvironmentFailure."""
+  """`env.reset`; any error that is no failure becomes EnvironmentFailure."""
   try:
     return env.reset(task)
-  except EnvironmentFailure:
+  except FAILURES:
     raise
   except Exception as error:
     raise EnvironmentFailure(

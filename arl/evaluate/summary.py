@@ -52,13 +52,12 @@ def success(
     )
   counts = {status: by_status[status] for status in sorted(episode.STATUSES)}
   graded = [member for member in episodes if episode.graded(member)]
-  cut = (episode.MAX_TURNS, episode.MAX_TOKENS)
   return {
     **_means(graded, threshold),
     'episodes': len(episodes),
     'graded': len(graded),
     'failed': len(episodes) - len(graded),
-    'truncated': sum(counts[status] for status in cut),
+    'truncated': sum(counts[status] for status in episode.TRUNCATED),
     **counts,
   }
 

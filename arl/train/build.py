@@ -1,6 +1,7 @@
 """From a config to the parts of a run, checked before anything is sampled."""
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -112,7 +113,11 @@ def limits(config: ml_collections.ConfigDict) -> strategies.Limits:
   """The budgets of an episode."""
   r = config.rollout
   return strategies.Limits(
-    r.max_turns, r.turn_tokens, r.context, r.response_tokens
+    r.max_turns,
+    r.turn_tokens,
+    r.context,
+    r.response_tokens,
+    r.seconds or math.inf,
   )
 
 

@@ -45,6 +45,7 @@ TRAIN = {
     'max_turns': int,
     'turn_tokens': int,
     'response_tokens': int,
+    'seconds': float,
     'context': int,
     'temperature': float,
     'top_p': float,

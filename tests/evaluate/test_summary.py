@@ -36,6 +36,7 @@ def test_all_numbers():
     played([1, 1], 'environment_error'),
     played([0, 0], 'reward_error'),
     played([0, 0], 'reward_error'),
+    played([1, 1], 'infrastructure_error'),
   ]
   got = summary.success(episodes)
   low, high = got.pop('success_low'), got.pop('success_high')
@@ -46,15 +47,17 @@ def test_all_numbers():
     'reward': 0.6875,
     'turns': 1.75,
     'tokens': 5.75,
-    'episodes': 7,
+    'episodes': 8,
     'graded': 4,
-    'failed': 3,
+    'failed': 4,
     'truncated': 2,
     'finished': 2,
     'max_turns': 1,
     'max_tokens': 1,
     'environment_error': 1,
     'reward_error': 2,
+    'infrastructure_error': 1,
+    'max_seconds': 0,
   }
 
 
