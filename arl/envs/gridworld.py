@@ -15,13 +15,23 @@ from typing import NamedTuple
 import numpy as np
 
 from arl import episode
-from arl.envs import base
+from arl.envs import base, grids
 
-ACTIONS = ('up', 'down', 'left', 'right')
-
-_MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
-_ASIDE = ((2, 3), (2, 3), (0, 1), (0, 1))
-_PATIENCE = 0.99  # discount of the oracle, so that it takes the shortest path
+ACTIONS = grids.ACTIONS
+# The maps that Gymnasium's FrozenLake-v1 comes with.
+LAKES = {
+  '4x4': ('A...', '.H.H', '...H', 'H..G'),
+  '8x8': (
+    'A.......',
+    '........',
+    '...H....',
+    '.....H..',
+    '...H....',
+    '.HH...H.',
+    '.H..H.H.',
+    '...H...G',
+  ),
+}
 
 
 class State(NamedTuple):
@@ -71,6 +81,7 @@ def make(
     step=_step,
     oracle=_oracle,
     noisy=functools.partial(_noisy, fault),
+    anchor=render,
   )
 
 
@@ -92,12 +103,19 @@ def from_rows(rows: Sequence[str], slip: float = 0.0) -> episode.Task:
   return episode.Task(id, text, {'map': text, 'slip': slip})
 
 
+def lake(name: str, slip: float = 2 / 3) -> episode.Task:
+  """The task on one of LAKES; Gymnasium's own, slippery, unless told not to."""
+  if name not in LAKES:
+    raise ValueError(f'gridworld: no map {name!r}; maps: {", ".join(LAKES)}.')
+  return from_rows(LAKES[name], slip)
+
+
 def transitions(task: episode.Task) -> tuple[np.ndarray, np.ndarray]:
   """The dynamics: P [S, 4, S], and expected rewards R [S, 4], both float64.
 
   Holes and the goal lead to themselves and earn nothing.
   """
-  return _dynamics(task.data['map'], task.data['slip'])
+  return grids.dynamics(task.data['map'], task.data['slip'])
 
 
 def action_values(
@@ -119,7 +137,7 @@ def optimal_values(task: episode.Task, gamma: float) -> np.ndarray:
     gamma: discount in (0, 1].
   """
   _require_discount(gamma)
-  return _optimal(task.data['map'], task.data['slip'], gamma).copy()
+  return grids.optimal(task.data['map'], task.data['slip'], gamma).copy()
 
 
 def policy_values(
@@ -158,7 +176,8 @@ def policy_values(
 
 def oracle_policy(task: episode.Task) -> np.ndarray:
   """The policy of the oracle, [S, 4] of 0 and 1: greedy on V*."""
-  return np.eye(len(ACTIONS))[list(_best(task.data['map'], task.data['slip']))]
+  best = grids.best(task.data['map'], task.data['slip'])
+  return np.eye(len(ACTIONS))[list(best)]
 
 
 def reset(task: episode.Task) -> State:
@@ -166,21 +185,23 @@ def reset(task: episode.Task) -> State:
   return State(task, _cells(task).index('A'))
 
 
+def at_random(state: State, rng: np.random.Generator) -> str:
+  """An action without a thought."""
+  del state
+  return ACTIONS[rng.integers(len(ACTIONS))]
+
+
 def render(state: State) -> str:
   """The grid with the agent in its place, one line a row."""
   cells = _cells(state.task).replace('A', '.')
   cells = cells[: state.cell] + 'A' + cells[state.cell + 1 :]
-  width = _width(state.task.data['map'])
+  width = grids.width(state.task.data['map'])
   starts = range(0, len(cells), width)
   return '\n'.join(cells[i : i + width] for i in starts)
 
 
 def _cells(task: episode.Task) -> str:
   return task.data['map'].replace('\n', '')
-
-
-def _width(grid: str) -> int:
-  return len(grid.partition('\n')[0])
 
 
 def _task(
@@ -202,7 +223,7 @@ def _draw_map(size: int, holes: int, rng: random.Random) -> str:
       cells[cell] = mark
     rows = [''.join(cells[i : i + size]) for i in range(0, len(cells), size)]
     grid = '\n'.join(rows)
-    if 0.0 < _optimal(grid, 0.0, _PATIENCE)[marked[0]] < 1.0:
+    if 0.0 < grids.optimal(grid, 0.0, grids.PATIENCE)[marked[0]] < 1.0:
       return grid
 
 
@@ -217,7 +238,7 @@ def _step(state: State, text: str) -> tuple[State, episode.Turn]:
     return after, episode.Turn(shown)
   way = _slipped(state, ACTIONS.index(action))
   after = after._replace(
-    cell=_neighbor(state.task.data['map'], state.cell, way)
+    cell=grids.neighbor(state.task.data['map'], state.cell, way)
   )
   mark = cells[after.cell]
   return after, episode.Turn(render(after), float(mark == 'G'), mark in 'HG')
@@ -229,66 +250,17 @@ def _slipped(state: State, action: int) -> int:
   drawn = random.Random(seed).random()
   slip = state.task.data['slip']
   if drawn < slip:
-    return _ASIDE[action][int(drawn >= slip / 2)]
+    return grids.ASIDE[action][int(drawn >= slip / 2)]
   return action
-
-
-def _neighbor(grid: str, cell: int, action: int) -> int:
-  """The cell an action leads to; a wall leaves it where it is."""
-  width, height = _width(grid), grid.count('\n') + 1
-  row, column = divmod(cell, width)
-  row, column = row + _MOVES[action][0], column + _MOVES[action][1]
-  if 0 <= row < height and 0 <= column < width:
-    return row * width + column
-  return cell
-
-
-def _dynamics(grid: str, slip: float) -> tuple[np.ndarray, np.ndarray]:
-  cells = grid.replace('\n', '')
-  chance = np.zeros((len(cells), len(ACTIONS), len(cells)))
-  for cell, mark in enumerate(cells):
-    for action in range(len(ACTIONS)):
-      if mark in 'HG':
-        chance[cell, action, cell] = 1.0
-        continue
-      chance[cell, action, _neighbor(grid, cell, action)] += 1.0 - slip
-      for aside in _ASIDE[action]:
-        chance[cell, action, _neighbor(grid, cell, aside)] += slip / 2
-  goal = cells.index('G')
-  rewards = chance[:, :, goal].copy()
-  rewards[goal] = 0.0
-  return chance, rewards
-
-
-@functools.lru_cache(maxsize=4096)
-def _optimal(grid: str, slip: float, gamma: float) -> np.ndarray:
-  chance, rewards = _dynamics(grid, slip)
-  values = np.zeros(len(rewards))
-  while True:
-    better = np.max(rewards + gamma * (chance @ values), axis=1)
-    if np.max(np.abs(better - values)) <= 1e-14:
-      return better
-    values = better
-
-
-@functools.lru_cache(maxsize=4096)
-def _best(grid: str, slip: float) -> tuple[int, ...]:
-  """The oracle's action in each cell; of equal ones, the first."""
-  chance, rewards = _dynamics(grid, slip)
-  values = _optimal(grid, slip, _PATIENCE)
-  actions = rewards + _PATIENCE * (chance @ values)
-  return tuple(np.argmax(np.round(actions, 10), axis=1).tolist())
 
 
 def _oracle(state: State) -> str:
   data = state.task.data
-  return ACTIONS[_best(data['map'], data['slip'])[state.cell]]
+  return ACTIONS[grids.best(data['map'], data['slip'])[state.cell]]
 
 
 def _noisy(fault: float, state: State, rng: np.random.Generator) -> str:
-  if rng.random() < fault:
-    return ACTIONS[rng.integers(len(ACTIONS))]
-  return _oracle(state)
+  return at_random(state, rng) if rng.random() < fault else _oracle(state)
 
 
 def _require_discount(gamma: float) -> None:

@@ -80,7 +80,22 @@ def make(
     answer=lambda task: f'={task.data["answer"]}',
     parts=_parts,
     scores_steps=True,
+    anchor=lambda state: state.last or state.task.prompt,
+    tools=_tools({}),
   )
+
+
+def at_random(state: State, rng: np.random.Generator) -> str:
+  """A call or an answer of the right form, made up."""
+  del state
+  letters = string.ascii_lowercase
+  name = ''.join(letters[i] for i in rng.integers(26, size=3))
+  left, right = rng.integers(10, 100, 2)
+  return [
+    _guess(rng),
+    f'calc({left}+{right})',
+    f'get({name}.{ATTRIBUTES[rng.integers(len(ATTRIBUTES))]})',
+  ][rng.integers(3)]
 
 
 def _task(max_hops: int, split: str, index: int) -> episode.Task:
