@@ -3,11 +3,13 @@
 import json
 from typing import Any
 
+import hypothesis
+import hypothesis.strategies as st
 import numpy as np
 import pytest
 
 from arl import episode
-from arl.envs import arithmetic, base, gridworld, tools
+from arl.envs import arithmetic, base, gridworld, keydoor, tools
 
 # name -> (environment, turns its oracle may need)
 ENVS = {
@@ -19,6 +21,8 @@ ENVS = {
   'gridworld 5': (gridworld.make(size=5, holes=0), 25),
   'arithmetic': (arithmetic.make(), 2),
   'arithmetic 1': (arithmetic.make(digits=1), 2),
+  'keydoor': (keydoor.make(), 10),
+  'keydoor 8': (keydoor.make(length=8), 40),
 }
 SLIPPERY = gridworld.make(slip=2 / 3)
 
@@ -96,6 +100,32 @@ def test_step_is_pure_and_a_state_is_a_snapshot(env):
     second = [env.step(state, action) for state, action in reversed(kept)]
     assert all(map(same, first, reversed(second)))
     assert [repr(state) for state, _ in kept] == before
+
+
+@hypothesis.settings(deadline=None, max_examples=25)
+@hypothesis.given(data=st.data())
+@pytest.mark.parametrize('name', ENVS)
+def test_any_order_of_steps_from_kept_states_gives_the_same(name, data):
+  """Branches grow from states kept anywhere, in any order; each is replayed."""
+  env, _ = ENVS[name]
+  task = env.task(base.TRAIN, data.draw(st.integers(0, 50)))
+  rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+  grown = [(env.reset(task), (), None)]
+  for _ in range(data.draw(st.integers(1, 12))):
+    state, actions, turn = grown[data.draw(st.integers(0, len(grown) - 1))]
+    if turn and turn.done:
+      continue
+    act = data.draw(st.sampled_from([env.noisy, lambda s, _: env.oracle(s)]))
+    action = act(state, rng)
+    after, turn = env.step(state, action)
+    grown.append((after, (*actions, action), turn))
+  for state, actions, turn in grown:
+    again, last = env.reset(task), None
+    for action in actions:
+      again, last = env.step(again, action)
+    assert same((again, last), (state, turn))
+    if env.anchor:
+      assert env.anchor(again) == env.anchor(state)
 
 
 def test_states_are_immutable(played):
@@ -222,6 +252,9 @@ def test_checked_reset():
     (gridworld.make, {'slip': -0.1}, 'slip is -0.1'),
     (arithmetic.make, {'digits': 0}, 'digits is 0'),
     (arithmetic.make, {'fault': 2}, 'fault is 2'),
+    (keydoor.make, {'length': 0}, 'length 0'),
+    (keydoor.make, {'length': 20}, '61 rooms'),
+    (keydoor.make, {'fault': 2}, 'fault is 2'),
   ],
 )
 def test_make_refuses(make, hyperparameters, sentence):
