@@ -96,7 +96,12 @@ def base() -> ml_collections.ConfigDict:
         'max_norm': 0.5,
       },
       'mesh': {'data': 1, 'fsdp': 1},
-      'eval': {'every': 10, 'tasks': 256, 'final_tasks': 512},
+      'eval': {
+        'strategy': 'strategies.multi_turn',
+        'every': 10,
+        'tasks': 256,
+        'final_tasks': 512,
+      },
       'checkpoint': {'every': 10, 'keep': 2},
     }
   )

@@ -99,10 +99,12 @@ def table(result: dict[str, Any]) -> rich.table.Table:
   """The result for people to read."""
   made = rich.table.Table('', '', box=rich.box.SIMPLE, show_header=False)
   made.add_row('success', f'{show.estimate(result)}, {result["interval"]}')
-  for k, found in result['pass_at'].items():
-    made.add_row(f'pass@{k}', show.estimate(found))
+  for mark, name in (('@', 'pass_at'), ('^', 'pass_all')):
+    for k, found in result[name].items():
+      made.add_row(f'pass{mark}{k}', show.estimate(found))
   for name in ('reward', 'turns', 'tokens'):
-    made.add_row(f'mean {name}', f'{result[name]:.3g}')
+    low, high = result[f'{name}_low'], result[f'{name}_high']
+    made.add_row(f'mean {name}', f'{result[name]:.3g} [{low:.3g}, {high:.3g}]')
   for name in ('episodes', *sorted(episode.STATUSES)):
     made.add_row(name.replace('_', ' '), str(result[name]))
   made.add_row('seconds', str(result['seconds']))

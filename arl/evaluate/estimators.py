@@ -1,4 +1,4 @@
-"""What several samples of a problem say: the chance that one of k solves it."""
+"""What several samples of a problem say: that one of k solves it, or all."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -22,18 +22,34 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     ValueError: c is not in 0..n, or k not in 1..n: with fewer than k samples
       there is no unbiased estimate.
   """
+  _check_counts('pass_at_k', n, c, k)
+  ways = math.comb(n, k)
+  return (ways - math.comb(n - c, k)) / ways
+
+
+def pass_all_k(n: int, c: int, k: int) -> float:
+  """The chance that k of n samples, drawn without return, are all correct.
+
+  pass^k of tau-bench (Yao et al., 2024, arXiv:2406.12045): unbiased for the
+  chance that k fresh samples all succeed, so it falls as k grows.
+
+  Arguments and errors as of `pass_at_k`.
+  """
+  _check_counts('pass_all_k', n, c, k)
+  return math.comb(c, k) / math.comb(n, k)
+
+
+def _check_counts(who: str, n: int, c: int, k: int) -> None:
   if not 0 <= c <= n:
     raise ValueError(
-      f'pass_at_k: got c={c} correct of n={n}, expected 0 <= c <= n; count '
-      'correct samples among the graded ones.'
+      f'{who}: got c={c} correct of n={n}, expected 0 <= c <= n; count correct'
+      ' samples among the graded ones.'
     )
   if not 1 <= k <= n:
     raise ValueError(
-      f'pass_at_k: got k={k} with n={n} graded samples, expected 1 <= k <= n; '
-      'sample the problem more often or ask for a smaller k.'
+      f'{who}: got k={k} with n={n} graded samples, expected 1 <= k <= n;'
+      ' sample the problem more often or ask for a smaller k.'
     )
-  ways = math.comb(n, k)
-  return (ways - math.comb(n - c, k)) / ways
 
 
 def mean_pass_at_k(counts: Sequence[tuple[int, int]], k: int) -> float:

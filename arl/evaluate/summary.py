@@ -53,7 +53,7 @@ def success(
   counts = {status: by_status[status] for status in sorted(episode.STATUSES)}
   graded = [member for member in episodes if episode.graded(member)]
   return {
-    **_means(graded, threshold),
+    **means(graded, threshold),
     'episodes': len(episodes),
     'graded': len(graded),
     'failed': len(episodes) - len(graded),
@@ -62,9 +62,10 @@ def success(
   }
 
 
-def _means(
-  graded: Sequence[episode.Episode], threshold: float
+def means(
+  graded: Sequence[episode.Episode], threshold: float = SOLVED
 ) -> dict[str, float]:
+  """The rate, its interval and the means of `success`, of graded episodes."""
   names = (
     'success',
     'success_low',

@@ -1,7 +1,7 @@
-"""Success and pass@k of several samples a task, with intervals over tasks."""
+"""Success, pass@k and pass^k of several samples a task, with intervals."""
 
 import collections
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from arl import episode
@@ -28,18 +28,34 @@ def rate(values: Sequence[float]) -> Rate:
   return {'success': mean, 'success_low': low, 'success_high': high}
 
 
-def pass_at(counts: Sequence[tuple[int, int]]) -> dict[int, Rate]:
-  """pass@k for k = 1, 2, 4, ... and the most that every task has samples for.
+def by_k(
+  estimate: Callable[[int, int, int], float], counts: Sequence[tuple[int, int]]
+) -> dict[int, Rate]:
+  """An estimate for k = 1, 2, 4, ... and the most that every task has.
 
   Args:
+    estimate: `estimators.pass_at_k` or `estimators.pass_all_k`.
     counts: (graded, solved) of each task, see `estimators.counts_by_task`.
   """
   most = min(n for n, _ in counts)
   powers = [2**i for i in range(most.bit_length())]
   return {
-    k: rate([estimators.pass_at_k(n, c, k) for n, c in counts])
+    k: rate([estimate(n, c, k) for n, c in counts])
     for k in sorted({*powers, most} - {0})
   }
+
+
+def _mean_intervals(episodes: Sequence[episode.Episode]) -> dict[str, float]:
+  """Bootstrap intervals over tasks of what `summary.success` gives means of."""
+  groups = [episode.whole(g.episodes) for g in episode.groups(episodes)]
+  graded = [[e for e in group if episode.graded(e)] for group in groups]
+  by_task = [summary.means(group) for group in graded if group]
+  ends: dict[str, float] = {}
+  for name in ('reward', 'turns', 'tokens'):
+    values = [means[name] for means in by_task]
+    low, high = intervals.bootstrap_mean(values, seed=0)
+    ends |= {f'{name}_low': low, f'{name}_high': high}
+  return ends
 
 
 def measure(episodes: Sequence[episode.Episode]) -> dict[str, Any]:
@@ -49,10 +65,12 @@ def measure(episodes: Sequence[episode.Episode]) -> dict[str, Any]:
     episodes: at least one with a grade.
 
   Returns:
-    `summary.success` of the episodes, the name of the `interval`, and `pass_at`
-    by k. With several episodes of a task, success is the mean over tasks and
-    its interval resamples tasks, since samples of one task are not independent;
-    a task without a graded episode is left out, and then there is no pass@k.
+    `summary.success` of the episodes, intervals of its means (`reward_low`,
+    ...) over tasks, the name of the `interval` of success, and by k `pass_at`
+    and `pass_all`, that one and that all of k samples succeed. With several
+    episodes of a task, success is the mean over tasks and its interval
+    resamples tasks, since samples of one task are not independent; a task
+    without a graded episode is left out, and then there is no pass@k.
 
   Raises:
     ValueError: no episode has a grade.
@@ -64,13 +82,15 @@ def measure(episodes: Sequence[episode.Episode]) -> dict[str, Any]:
       f'least one with; the first ended with {episodes[0].status}: '
       f'{episodes[0].error}'
     )
-  by_task = collections.Counter(member.task.id for member in episodes)
+  result |= _mean_intervals(episodes)
+  by_task = collections.Counter(e.task.id for e in episode.whole(episodes))
   if max(by_task.values()) == 1:
-    return {**result, 'interval': 'Wilson', 'pass_at': {}}
+    return {**result, 'interval': 'Wilson', 'pass_at': {}, 'pass_all': {}}
   counts = estimators.counts_by_task(episodes, summary.SOLVED)
   return {
     **result,
     **rate([c / n for n, c in counts if n]),
     'interval': 'bootstrap over tasks',
-    'pass_at': pass_at(counts),
+    'pass_at': by_k(estimators.pass_at_k, counts),
+    'pass_all': by_k(estimators.pass_all_k, counts),
   }

@@ -51,6 +51,7 @@ class World(NamedTuple):
     engine: the sampler.
     limits: budgets of an episode.
     stop_text: texts that end an action, beside the chat's stop ids.
+    strategy: how episodes that are not trained on are rolled out.
   """
 
   tokenizer: Any
@@ -60,6 +61,7 @@ class World(NamedTuple):
   engine: engine_lib.Engine
   limits: strategies.Limits
   stop_text: tuple[str, ...]
+  strategy: Callable
 
 
 class Learner(NamedTuple):
@@ -146,7 +148,10 @@ def world(config: ml_collections.ConfigDict) -> World:
   engine = engines.make(config, loaded, tokenizer)
   chat = chat_lib.chat(tokenizer, observation_role=role)
   texts = (config.rollout.stop_text,) if config.rollout.stop_text else ()
-  return World(tokenizer, chat, loaded, env, engine, limits(config), texts)
+  strategy = names.resolve(config.eval.strategy, 'arl.rollout')
+  return World(
+    tokenizer, chat, loaded, env, engine, limits(config), texts, strategy
+  )
 
 
 def learner(

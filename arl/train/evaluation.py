@@ -53,13 +53,13 @@ def run(
   samples: int = 1,
   strategy: Callable | None = None,
 ) -> list[episode.Episode]:
-  """Episodes of the engine's current policy on the tasks, multi-turn or by a
-  strategy that adds to them.
+  """Episodes of the engine's current policy on the tasks, by the world's
+  strategy or one that adds to its episodes.
 
   Whatever the step, `path` stands for the same randomness. Its 0 stands where
   the step is in training, so that both share one compiled engine.
   """
-  return (strategy or strategies.multi_turn)(
+  return (strategy or world.strategy)(
     world.engine,
     world.env,
     world.chat,

@@ -13,15 +13,19 @@ TRIPLES = [
 ]
 
 
-def by_enumeration(n, c, k):
+def by_enumeration(holds, n, c, k):
   samples = [True] * c + [False] * (n - c)
   draws = list(itertools.combinations(samples, k))
-  return sum(any(draw) for draw in draws) / len(draws)
+  return sum(holds(draw) for draw in draws) / len(draws)
 
 
-def test_pass_at_k_is_the_share_of_subsets_with_a_success():
+@pytest.mark.parametrize(
+  'estimate, holds',
+  [(estimators.pass_at_k, any), (estimators.pass_all_k, all)],
+)
+def test_they_are_shares_of_subsets(estimate, holds):
   for n, c, k in TRIPLES:
-    assert estimators.pass_at_k(n, c, k) == by_enumeration(n, c, k), (n, c, k)
+    assert estimate(n, c, k) == by_enumeration(holds, n, c, k), (n, c, k)
 
 
 def test_without_return():
@@ -50,8 +54,9 @@ def test_pass_at_k_at_its_ends_and_between(n, data):
   ],
 )
 def test_pass_at_k_refuses(n, c, k, message):
-  with pytest.raises(ValueError, match=message):
-    estimators.pass_at_k(n, c, k)
+  for estimate in (estimators.pass_at_k, estimators.pass_all_k):
+    with pytest.raises(ValueError, match=message):
+      estimate(n, c, k)
 
 
 def test_mean_is_over_problems():

@@ -27,7 +27,9 @@ def test_one_episode_a_task_has_the_interval_of_a_rate():
   episodes = [played(str(i), 0, i % 2) for i in range(8)]
   got = tasks.measure(episodes)
   assert got['interval'] == 'Wilson'
-  assert got['pass_at'] == {}
+  assert got['pass_at'] == got['pass_all'] == {}
+  assert got['reward_low'] < got['reward'] < got['reward_high']
+  assert got['tokens_low'] == got['tokens'] == got['tokens_high'] == 2
   expected = summary.success(episodes)
   assert {name: got[name] for name in expected} == expected
 
@@ -44,6 +46,9 @@ def test_several_episodes_a_task_give_pass_at_k():
   # Of a's pairs 2 of 3 hold its one success; all pairs of b and d hold one.
   means = {k: found['success'] for k, found in got['pass_at'].items()}
   assert means == pytest.approx({1: 0.5, 2: 2 / 3, 3: 0.75})
+  # Of d's pairs 1 of 3 is without its failure; all of b's are.
+  means = {k: found['success'] for k, found in got['pass_all'].items()}
+  assert means == pytest.approx({1: 0.5, 2: 1 / 3, 3: 0.25})
   assert got['interval'] == 'bootstrap over tasks'
 
 

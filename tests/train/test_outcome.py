@@ -72,6 +72,7 @@ def world(script, broken='.'):
     engine=scripted.ScriptedEngine(script, vocab=8),
     limits=strategies.Limits(2, 6, 24, 24),
     stop_text=(),
+    strategy=strategies.multi_turn,
   )
 
 
