@@ -41,6 +41,7 @@ OURS = {'a.py': '- return a\n+ return a - b'}
 RIGHT = {'a.py': '- return a\n+ return a + b'}
 SEARCHED = tool_calls.Call('search', {'q': 'x', 'k': 3})
 OTHER = tool_calls.Call('search', {'q': 'x', 'k': 5})
+PLAIN = tool_calls.Call('search', {'q': 'x'})
 SCORES = (0.8, -0.2, 0.5)
 OUTCOMES, CHECKED = (1, 0, 1, 0), (0.8, 0.5, 0.4, 0.1)
 TERMS = {'format': 1, 'tool_efficiency': 1}
@@ -52,8 +53,8 @@ def _right(*calls):
 
 
 def _shaped():
-  call = tool_calls.Call('search', {'q': 'x'})
-  return tool_calls.shaping([call, call, call, None], ['search'], 'search')
+  calls = [PLAIN, PLAIN, PLAIN, None]
+  return tool_calls.shaping(calls, ['search'], 'search')
 
 
 def _scores(*values):
@@ -76,7 +77,9 @@ TABLE = {
   'swe': lambda: patches.similarity(OURS, RIGHT),
   'swe_two': lambda: patches.similarity({**OURS, 'b.py': '+ 1'}, RIGHT),
   'toolrl_c': lambda: _right(OTHER),
-  'toolrl_extra': lambda: _right(SEARCHED, tool_calls.Call('other', {})),
+  'toolrl_extra': lambda: tool_calls.correctness(
+    [PLAIN, tool_calls.Call('other', {})], [PLAIN]
+  ),
   'toolrl_wrong': lambda: _right(tool_calls.Call('other', {'q': 'x'})),
   'lin': lambda: lengths.linear(1, 1300, 1000),
   'sigl': lambda: lengths.sigmoid(1, 1300, 1000),
