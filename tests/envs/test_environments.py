@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from arl import episode
-from arl.envs import arithmetic, base, gridworld, keydoor, tools
+from arl.envs import arithmetic, base, countdown, gridworld, keydoor, tools
 
 # name -> (environment, turns its oracle may need)
 ENVS = {
@@ -21,6 +21,8 @@ ENVS = {
   'gridworld 5': (gridworld.make(size=5, holes=0), 25),
   'arithmetic': (arithmetic.make(), 2),
   'arithmetic 1': (arithmetic.make(digits=1), 2),
+  'countdown': (countdown.make(), 2),
+  'countdown 5': (countdown.make(numbers=5, highest=50), 2),
   'keydoor': (keydoor.make(), 10),
   'keydoor 8': (keydoor.make(length=8), 40),
 }
@@ -252,6 +254,9 @@ def test_checked_reset():
     (gridworld.make, {'slip': -0.1}, 'slip is -0.1'),
     (arithmetic.make, {'digits': 0}, 'digits is 0'),
     (arithmetic.make, {'fault': 2}, 'fault is 2'),
+    (countdown.make, {'numbers': 1}, 'numbers is 1'),
+    (countdown.make, {'highest': 4}, 'highest 4'),
+    (countdown.make, {'guess': 2}, 'guess is 2'),
     (keydoor.make, {'length': 0}, 'length 0'),
     (keydoor.make, {'length': 20}, '61 rooms'),
     (keydoor.make, {'fault': 2}, 'fault is 2'),
