@@ -1,7 +1,12 @@
-"""Putting text of others into a prompt as data, that cannot pose as more."""
+"""Text of others in a prompt, that cannot pose as more; and reading answers."""
 
 import re
 import secrets
+from typing import Any
+
+import jsonschema
+
+from arl.rewards import forms
 
 # What chat templates end a turn with, and begin one.
 _MARKER = re.compile(
@@ -31,3 +36,24 @@ def fence(name: str, text: str, word: str) -> str:
     data = data.replace(word, '')
   data = _MARKER.sub(r'\g<0> ', data)
   return f'<{name} {word}>\n{data}\n</{name} {word}>'
+
+
+def read_json(text: str, schema: dict[str, Any]) -> Any:
+  """The one JSON value that a text is, in a code block or bare.
+
+  What stands before the end of a thought is skipped.
+
+  Returns:
+    The value, an object by the schema; or a sentence of what is wrong.
+  """
+  bare = text.rpartition('</think>')[2].strip()
+  if bare.startswith('```') and bare.endswith('```'):
+    bare = bare[3:-3].removeprefix('json')
+  try:
+    value = forms.json_value(bare)
+    jsonschema.validate(value, schema)
+  except ValueError as failed:
+    return f'gave no JSON: {failed}: {text[:200]!r}'
+  except jsonschema.ValidationError as failed:
+    return f'broke the schema: {failed.message[:200]}'
+  return value

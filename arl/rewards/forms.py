@@ -50,17 +50,26 @@ def language_share(text: str, script: str) -> float:
   return sum(written) / len(words) if words else 0.0
 
 
-def is_json(text: str, schema: dict[str, Any] | None = None) -> bool:
-  """Whether a text is one JSON value and nothing else, of a schema if given.
+def json_value(text: str) -> Any:
+  """The one JSON value that a text is.
 
-  A key that an object has twice, and what JSON has no word for, as NaN, make it
-  none.
+  Raises:
+    ValueError: it is something else; an object has a key twice; or a number is
+      NaN or infinite, for which JSON has no word.
   """
   try:
-    value = json.loads(
+    return json.loads(
       text, object_pairs_hook=_once, parse_constant=_no_constant
     )
-  except (ValueError, RecursionError):
+  except RecursionError as failed:
+    raise ValueError('nested too deeply') from failed
+
+
+def is_json(text: str, schema: dict[str, Any] | None = None) -> bool:
+  """Whether a text is one JSON value and nothing else, of a schema if given."""
+  try:
+    value = json_value(text)
+  except ValueError:
     return False
   if schema is None:
     return True

@@ -79,7 +79,7 @@ def _violations(script: str, depth: int) -> Iterator[Violation]:
 
 def _commands(script: str) -> Iterator[list[str]]:
   """The words of each command; of a script that no shell reads, by space."""
-  script = _INNER.sub(' ', script.replace('\\\n', ' ').replace('\r', '\n'))
+  script = _INNER.sub(' ', script.replace('\\\n', '').replace('\r', '\n'))
   reader = shlex.shlex(script, posix=True, punctuation_chars='();<>|&\n')
   reader.whitespace, reader.commenters = ' \t', ''
   reader.whitespace_split = True
