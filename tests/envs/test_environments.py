@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from arl import episode
-from arl.envs import arithmetic, base, countdown, gridworld, keydoor, tools
+from arl.envs import (
+  arithmetic,
+  base,
+  countdown,
+  gridworld,
+  keydoor,
+  sokoban,
+  tools,
+)
 
 # name -> (environment, turns its oracle may need)
 ENVS = {
@@ -25,6 +33,11 @@ ENVS = {
   'countdown 5': (countdown.make(numbers=5, highest=50), 2),
   'keydoor': (keydoor.make(), 10),
   'keydoor 8': (keydoor.make(length=8), 40),
+  'sokoban': (sokoban.make(), 8),
+  'sokoban 2': (
+    sokoban.make(rows=5, columns=6, walls=5, boxes=2, least=8, most=16),
+    16,
+  ),
 }
 SLIPPERY = gridworld.make(slip=2 / 3)
 
@@ -260,6 +273,9 @@ def test_checked_reset():
     (keydoor.make, {'length': 0}, 'length 0'),
     (keydoor.make, {'length': 20}, '61 rooms'),
     (keydoor.make, {'fault': 2}, 'fault is 2'),
+    (sokoban.make, {'least': 9}, 'of 9 to 8 moves'),
+    (sokoban.make, {'boxes': 4}, '4 boxes and 2 walls in 4 x 4'),
+    (sokoban.make, {'fault': 2}, 'fault is 2'),
   ],
 )
 def test_make_refuses(make, hyperparameters, sentence):
