@@ -24,6 +24,7 @@ from arl.rewards import verdict
 
 LENGTH = struct.Struct('!q')
 _PROC = pathlib.Path('/proc')
+_TOLD = (_PROC / 'thread-self/children').exists()
 # Of prctl(2).
 _DEATH_SIGNAL, _SUBREAPER = 1, 36
 
@@ -55,20 +56,32 @@ def _control(option: int, value: int) -> None:
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def _children() -> dict[int, list[int]]:
-  """The processes of this machine by their parent; none without /proc."""
-  found: dict[int, list[int]] = {}
+def _children(pid: int) -> list[int]:
+  """The children of a process; none where there is no /proc to ask."""
+  if not _TOLD:
+    return _by_parent(pid)
+  found: list[int] = []
+  for path in _PROC.glob(f'{pid}/task/*/children'):
+    with contextlib.suppress(OSError):
+      found += map(int, path.read_text().split())
+  return found
+
+
+def _by_parent(pid: int) -> list[int]:
+  """The same, where the kernel does not tell it, from all processes."""
+  found = []
   for path in _PROC.glob('[0-9]*/stat'):
     with contextlib.suppress(OSError):
-      parent = int(path.read_text().rpartition(')')[2].split()[1])
-      found.setdefault(parent, []).append(int(path.parent.name))
+      if int(path.read_text().rpartition(')')[2].split()[1]) == pid:
+        found.append(int(path.parent.name))
   return found
 
 
 def _below(pid: int) -> set[int]:
-  children, found, waiting = _children(), set(), [pid]
+  found: set[int] = set()
+  waiting = [pid]
   while waiting:
-    new = children.get(waiting.pop(), [])
+    new = _children(waiting.pop())
     found.update(new)
     waiting += new
   return found
@@ -101,7 +114,7 @@ def _kill_tree(pid: int) -> None:
 def _sweep(workers: set[int]) -> None:
   """Ends and reaps what workers that are gone have left behind."""
   me = os.getpid()
-  for pid in set(_children().get(me, [])) - workers:
+  for pid in set(_children(me)) - workers:
     _kill_tree(pid)
 
 

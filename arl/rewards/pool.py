@@ -6,25 +6,28 @@ the other calls go on.
 """
 
 import asyncio
+import collections
 import concurrent.futures
-import json
-import os
+import contextlib
 import pickle
 import queue
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Self
 
-from arl.rewards import nursery, verdict
+from arl.rewards import verdict, workers
+
+_Answer = concurrent.futures.Future[verdict.Verdict]
+_DIED = verdict.error("the verifier's process died")
+# Calls that may go on late, for each worker.
+_LATE = 4
 
 
-class _Worker(NamedTuple):
-  pid: int
-  link: socket.socket
+class _Call(NamedTuple):
+  request: bytes
+  seconds: float
+  answer: _Answer
 
 
 class Pool:
@@ -35,80 +38,57 @@ class Pool:
   death of its process; a call that exceeds its seconds is a timeout. The clock
   starts when a worker takes the call, not while it waits for one.
 
+  A call that takes longer than most is late: another worker takes its place,
+  and it goes on at the lowest priority. Four times as many calls as there are
+  workers may be late; one more, and the one that is late longest is ended, a
+  timeout. So what does not end costs the others little.
+
   For threads, and for asyncio. Use it as a context, or `close` it.
   """
 
   def __init__(
     self,
-    workers: int,
+    count: int,
     *,
     seconds: float,
+    patience: float = 0.1,
     memory: int = 2 << 30,
     warm: Callable[[], Any] | None = None,
   ):
     """Starts the workers.
 
     Args:
-      workers: calls at once.
+      count: calls at once, apart from late ones.
       seconds: a call may take, of wall time.
+      patience: seconds after which a call is late.
       memory: bytes that a worker may have beyond those it starts with.
       warm: called once, before any worker is made: what it imports and builds
         every worker has from its start.
     """
     for name, value in (
-      ('workers', workers), ('seconds', seconds), ('memory', memory),
+      ('count', count), ('seconds', seconds), ('patience', patience),
+      ('memory', memory),
     ):  # fmt: skip
       if value <= 0:
         raise ValueError(f'Pool: {name} is {value}; give more than 0.')
-    self._seconds, self._memory = seconds, memory
+    self._seconds, self._patience = seconds, patience
+    self._workers = workers.Workers(memory, warm)
+    self._idle: queue.SimpleQueue[workers.Worker | None] = queue.SimpleQueue()
+    for _ in range(count):
+      self._idle.put(self._workers.make())
+    threads = concurrent.futures.ThreadPoolExecutor
+    self._prompt = threads(count, thread_name_prefix='verifier')
+    self._late = threads(_LATE * count + 1, thread_name_prefix='late')
+    self._most_late = _LATE * count
     self._lock = threading.Lock()
-    self._start(warm)
-    self._idle: queue.SimpleQueue[_Worker | None] = queue.SimpleQueue()
-    for _ in range(workers):
-      self._idle.put(self._make())
-    self._threads = concurrent.futures.ThreadPoolExecutor(
-      workers, thread_name_prefix='verifier'
+    self._running_late: collections.OrderedDict[int, workers.Worker] = (
+      collections.OrderedDict()
     )
-
-  def _start(self, warm: Callable[[], Any] | None) -> None:
-    ours, theirs = socket.socketpair()
-    path = os.pathsep.join(filter(None, sys.path))
-    with theirs:
-      self._nursery = subprocess.Popen(
-        [sys.executable, '-m', 'arl.rewards.nursery', str(theirs.fileno())],
-        stdin=subprocess.DEVNULL,
-        pass_fds=[theirs.fileno()],
-        start_new_session=True,
-        env={**os.environ, 'PYTHONPATH': path},
-      )
-    self._control = ours
-    try:
-      nursery.send(ours, pickle.dumps(warm) if warm else b'')
-      nursery.receive(ours)
-    except (EOFError, ConnectionError) as failed:
-      ours.close()
-      raise RuntimeError(
-        f'Pool: the workers cannot start: exit status {self._nursery.wait()};'
-        ' see stderr above.'
-      ) from failed
-
-  def _make(self) -> _Worker:
-    ours, theirs = socket.socketpair()
-    with theirs, self._lock:
-      asked = json.dumps({'memory': self._memory}).encode()
-      socket.send_fds(self._control, [asked], [theirs.fileno()])
-      pid = int(nursery.receive(self._control))
-    return _Worker(pid, ours)
-
-  def _end(self, worker: _Worker) -> None:
-    worker.link.close()
-    with self._lock:
-      self._control.sendall(json.dumps({'kill': worker.pid}).encode())
-      nursery.receive(self._control)
+    self._closed = False
 
   def submit(
     self, function: Callable, *arguments: Any, seconds: float | None = None
-  ) -> concurrent.futures.Future[verdict.Verdict]:
+  ) -> _Answer:
     """Asks for a verdict; the future has it.
 
     Args:
@@ -131,9 +111,10 @@ class Pool:
         f'Pool: {function!r} and its arguments cannot be pickled: {failed};'
         ' use a function of a module, and plain data.'
       ) from failed
-    return self._threads.submit(
-      self._serve, request, self._seconds if seconds is None else seconds
-    )
+    answer: _Answer = concurrent.futures.Future()
+    limit = self._seconds if seconds is None else seconds
+    self._prompt.submit(self._serve, _Call(request, limit, answer))
+    return answer
 
   def call(
     self, function: Callable, *arguments: Any, seconds: float | None = None
@@ -155,21 +136,67 @@ class Pool:
     """The verdicts of many calls, in their order."""
     return [f.result() for f in [self.submit(function, *a) for a in arguments]]
 
-  def _serve(self, request: bytes, seconds: float) -> verdict.Verdict:
-    worker = self._idle.get()
-    try:
-      worker = worker or self._make()
-      answer, spent = _exchange(worker, request, seconds)
-      if spent:
-        gone, worker = worker, None
-        self._end(gone)
-        worker = self._make()
-      return answer
-    except (EOFError, OSError) as failed:
-      worker = None
-      return verdict.error(f'the pool cannot make a worker: {failed!r}')
-    finally:
+  def _serve(self, call: _Call) -> None:
+    """Answers a call, or leaves it to another thread once it is late."""
+    if self._closed:
+      call.answer.cancel()
+    if not call.answer.set_running_or_notify_cancel():
+      return
+    worker = self._idle.get() or self._fresh()
+    if worker is None:
+      call.answer.set_result(verdict.error('the pool can make no worker'))
+      self._idle.put(None)
+      return
+    start = time.monotonic()
+    found = _ask(worker, call.request, min(self._patience, call.seconds))
+    if found not in (None, _DIED):
       self._idle.put(worker)
+      call.answer.set_result(found)
+      return
+    if found is None and call.seconds > self._patience:
+      self._let_late(worker)
+      self._late.submit(self._finish, worker, start, call)
+    else:
+      self._end(worker)
+      call.answer.set_result(found or _too_late(call))
+    self._idle.put(self._fresh())
+
+  def _let_late(self, worker: workers.Worker) -> None:
+    """Lets a worker go on; ends the one that is late longest for it."""
+    workers.put_last(worker)
+    oldest = None
+    with self._lock:
+      self._running_late[worker.pid] = worker
+      if len(self._running_late) > self._most_late:
+        _, oldest = self._running_late.popitem(last=False)
+    if oldest:
+      self._kill(oldest)  # its thread is told by the socket
+
+  def _finish(self, worker: workers.Worker, start: float, call: _Call) -> None:
+    """Answers a call that is late."""
+    found = _hear(worker, start + call.seconds - time.monotonic())
+    with self._lock:
+      ours = self._running_late.pop(worker.pid, None)
+    if ours:
+      self._end(worker)
+    else:
+      worker.link.close()
+      found = None
+    call.answer.set_result(found or _too_late(call))
+
+  def _fresh(self) -> workers.Worker | None:
+    try:
+      return self._workers.make()
+    except (EOFError, OSError):
+      return None
+
+  def _kill(self, worker: workers.Worker) -> None:
+    with contextlib.suppress(EOFError, OSError):
+      self._workers.end(worker)
+
+  def _end(self, worker: workers.Worker) -> None:
+    self._kill(worker)
+    worker.link.close()
 
   def pids(self) -> list[int]:
     """The processes of the workers that wait; all, if no call is running."""
@@ -179,13 +206,17 @@ class Pool:
     return [worker.pid for worker in waiting if worker]
 
   def close(self) -> None:
-    """Finishes the calls that run, then ends every process of the pool."""
-    self._threads.shutdown(cancel_futures=True)
+    """Finishes the calls that run, then ends every process of the pool.
+
+    Calls that wait for a worker are cancelled.
+    """
+    self._closed = True
+    self._prompt.shutdown()
+    self._late.shutdown()
     while not self._idle.empty():
       if worker := self._idle.get():
         worker.link.close()
-    self._control.close()
-    self._nursery.wait()
+    self._workers.close()
 
   def __enter__(self) -> Self:
     return self
@@ -194,18 +225,23 @@ class Pool:
     self.close()
 
 
-def _exchange(
-  worker: _Worker, request: bytes, seconds: float
-) -> tuple[verdict.Verdict, bool]:
-  """What a worker answers, and whether it is of no more use."""
-  ends = time.monotonic() + seconds
-  link = worker.link
+def _too_late(call: _Call) -> verdict.Verdict:
+  return verdict.timeout(f'no verdict within {call.seconds:g} s')
+
+
+def _ask(
+  worker: workers.Worker, request: bytes, seconds: float
+) -> verdict.Verdict | None:
+  """Gives a worker a call; what it answers, or None if nothing yet."""
   try:
-    link.settimeout(seconds)
-    nursery.send(link, request)
-    link.settimeout(max(ends - time.monotonic(), 1e-3))
-    return verdict.Verdict(*json.loads(nursery.receive(link))), False
-  except TimeoutError:
-    return verdict.timeout(f'no verdict within {seconds:g} s'), True
+    workers.call(worker, request)
+  except OSError:
+    return _DIED
+  return _hear(worker, seconds)
+
+
+def _hear(worker: workers.Worker, seconds: float) -> verdict.Verdict | None:
+  try:
+    return workers.answer(worker, seconds)
   except (EOFError, OSError):
-    return verdict.error("the verifier's process died"), True
+    return _DIED

@@ -47,6 +47,11 @@ def sleeps():
   time.sleep(600)
 
 
+def slow(seconds, value):
+  time.sleep(seconds)
+  return value
+
+
 def spins_in_c():
   signal.signal(signal.SIGTERM, signal.SIG_IGN)
   return len(str(9 ** (9**9)))

@@ -79,6 +79,40 @@ def test_a_stuck_call_holds_no_other(made):
   assert stuck.result().status == verdict.TIMEOUT
 
 
+def test_late_calls_give_way_and_still_answer(made):
+  slow = [made.submit(misbehaving.slow, 0.5, i) for i in range(4)]
+  start = time.monotonic()
+  answers = made.map(misbehaving.same, [(i,) for i in range(100)])
+  assert [a.score for a in answers] == list(range(100))
+  assert not any(each.done() for each in slow)
+  assert time.monotonic() - start < 0.5
+  assert [each.result().score for each in slow] == [0, 1, 2, 3]
+
+
+def test_too_many_late_calls_end_the_oldest():
+  with pool.Pool(1, seconds=20.0, patience=0.05) as small:
+    start = time.monotonic()
+    stuck = [small.submit(misbehaving.sleeps) for _ in range(4)]
+    slow = small.submit(misbehaving.slow, 1.0, 7)
+    assert stuck[0].result() == verdict.timeout('no verdict within 20 s')
+    assert time.monotonic() - start < 3
+    assert not any(each.done() for each in stuck[1:])
+    assert slow.result().score == 7
+    for _ in range(3):
+      small.submit(misbehaving.sleeps)
+    assert small.call(misbehaving.right).score == 1
+    for each in small._running_late.copy().values():
+      os.kill(each.pid, 9)  # so that closing does not wait for them
+
+
+def test_closing_cancels_what_waits():
+  with pool.Pool(1, seconds=1.0, patience=1.0) as small:
+    first = small.submit(misbehaving.sleeps)
+    second = small.submit(misbehaving.right)
+  assert first.result().status == verdict.TIMEOUT
+  assert second.cancelled()
+
+
 @linux
 @pytest.mark.parametrize(
   'function, status, count',
@@ -135,7 +169,7 @@ def test_for_threads(made):
 @linux
 def test_nothing_is_left_after_close(tmp_path):
   with pool.Pool(2, seconds=30.0, warm=misbehaving.right) as short:
-    pids = [*short.pids(), short._nursery.pid]
+    pids = [*short.pids(), short._workers.nursery.pid]
     short.call(misbehaving.has_children, str(tmp_path), seconds=2.0)
     pids += [int(p) for p in (tmp_path / 'pids').read_text().split()]
   assert not any(_alive(pid) for pid in pids)
@@ -152,8 +186,8 @@ def test_a_worker_killed_while_it_waits_costs_a_call_an_error():
 @linux
 def test_without_its_nursery_a_pool_answers_errors():
   with pool.Pool(1, seconds=10.0) as short:
-    os.kill(short._nursery.pid, 9)
-    short._nursery.wait()
+    os.kill(short._workers.nursery.pid, 9)
+    short._workers.nursery.wait()
     assert short.call(misbehaving.right).status == verdict.ERROR
     assert short.call(misbehaving.right).status == verdict.ERROR
 
@@ -169,16 +203,17 @@ def test_what_cannot_be_sent(made):
 
 
 @pytest.mark.parametrize(
-  'workers, keywords, name',
+  'count, keywords, name',
   [
-    (0, {'seconds': 1.0}, 'workers is 0'),
+    (0, {'seconds': 1.0}, 'count is 0'),
     (1, {'seconds': 0.0}, 'seconds is 0.0'),
+    (1, {'seconds': 1.0, 'patience': 0.0}, 'patience is 0.0'),
     (1, {'seconds': 1.0, 'memory': -1}, 'memory is -1'),
   ],
 )
-def test_settings_are_checked(workers, keywords, name):
+def test_settings_are_checked(count, keywords, name):
   with pytest.raises(ValueError, match=f'Pool: {name}; give more than 0'):
-    pool.Pool(workers, **keywords)
+    pool.Pool(count, **keywords)
 
 
 def test_what_breaks_at_the_start_is_said():
