@@ -8,13 +8,14 @@ usage() {
 usage: launch/test.sh [ARGUMENTS OF PYTEST]
 
 Sets up a virtual environment with everything that development needs, checks
-style and types, and runs the tests with the coverage of kernels and methods,
-which has to be complete. To run only some tests, switch that off:
+style and types, and runs the tests. Without arguments it also looks whether the
+tests of kernels and methods cover every line of them.
 
-  launch/test.sh --no-cov tests/kernels
-
-  --slow     also run the tests that take minutes or need a pretrained model
-  -n 0       in one process, as a debugger needs; otherwise up to four
+  launch/test.sh tests/kernels   only some tests
+  launch/test.sh --slow          also those that take minutes or need a
+                                 pretrained model
+  launch/test.sh -n 0            in one process, as a debugger needs; otherwise
+                                 up to four
 
 ARL_PYTHON      the Python to use (default: the first >= 3.11 on PATH)
 ARL_VENV        folder of the virtual environment (default: .venv-test)
@@ -42,7 +43,17 @@ run() {
 run ruff check .
 run ruff format --check .
 run mypy arl
-say "pytest"
-exec python -m pytest -n auto --maxprocesses=4 --dist=loadfile \
+# With arguments pytest gets them; without, what the kernels and methods promise
+# has to cover every line of them, and the rest runs without being watched.
+watched=(
+  tests/kernels tests/methods tests/test_hyperparameters.py tests/test_laws*.py
+)
+workers=(-n auto --maxprocesses=4 --dist=loadfile)
+if (($#)); then
+  say "pytest $*"
+  exec python -m pytest "${workers[@]}" "$@"
+fi
+run python -m pytest "${workers[@]}" "${watched[@]}" \
   --cov=arl/kernels --cov=arl/methods \
-  --cov-report=term-missing:skip-covered --cov-fail-under=100 "$@"
+  --cov-report=term-missing:skip-covered --cov-fail-under=100
+run python -m pytest "${workers[@]}" tests "${watched[@]/#/--ignore=}"
