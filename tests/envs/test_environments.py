@@ -15,6 +15,7 @@ from arl.envs import (
   countdown,
   gridworld,
   keydoor,
+  search,
   sokoban,
   tools,
 )
@@ -33,6 +34,11 @@ ENVS = {
   'countdown 5': (countdown.make(numbers=5, highest=50), 2),
   'keydoor': (keydoor.make(), 10),
   'keydoor 8': (keydoor.make(length=8), 40),
+  'search': (search.make(), 3),
+  'search, articles': (
+    search.make(style='articles', max_hops=3, passages=3),
+    4,
+  ),
   'sokoban': (sokoban.make(), 8),
   'sokoban 2': (
     sokoban.make(rows=5, columns=6, walls=5, boxes=2, least=8, most=16),
@@ -273,6 +279,12 @@ def test_checked_reset():
     (keydoor.make, {'length': 0}, 'length 0'),
     (keydoor.make, {'length': 20}, '61 rooms'),
     (keydoor.make, {'fault': 2}, 'fault is 2'),
+    (search.make, {'style': 'web'}, "no style 'web'; styles: letters, art"),
+    (search.make, {'grade': 'bleu'}, "no grade 'bleu'; grades: exact_match"),
+    (search.make, {'max_hops': 4}, '1 to 4 hops'),
+    (search.make, {'entities': 99}, 'entities is 99'),
+    (search.make, {'passages': 0}, 'passages is 0'),
+    (search.make, {'fault': 2}, 'fault is 2'),
     (sokoban.make, {'least': 9}, 'of 9 to 8 moves'),
     (sokoban.make, {'boxes': 4}, '4 boxes and 2 walls in 4 x 4'),
     (sokoban.make, {'fault': 2}, 'fault is 2'),
