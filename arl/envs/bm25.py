@@ -42,11 +42,12 @@ def build(texts: Sequence[str]) -> Index:
   norms = _K1 * (1 - _B + _B * lengths / max(lengths.mean(), 1.0))
   places = collections.defaultdict(list)
   for place, count in enumerate(counts):
-    for word, times in count.items():
-      places[word].append((place, times))
+    for word in count:
+      places[word].append(place)
   scores = {}
   for word, found in places.items():
-    at, times = (np.array(each) for each in zip(*found))
+    at = np.array(found)
+    times = np.array([counts[place][word] for place in found])
     rare = math.log1p((len(texts) - len(at) + 0.5) / (len(at) + 0.5))
     scores[word] = at, rare * times * (_K1 + 1) / (times + norms[at])
   return Index(len(texts), scores)

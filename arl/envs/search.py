@@ -164,7 +164,8 @@ def _chain(
   No thing occurs twice in a chain, the answer included.
   """
   while True:
-    chain, seen = [], [start]
+    chain: list[tuple[str, str]] = []
+    seen = [start]
     while len(chain) < hops and seen[-1] in corpus.relations:
       relation = rng.choice(corpus.relations[seen[-1]])
       chain.append((seen[-1], relation))
@@ -185,7 +186,7 @@ def _step(world: _World, state: State, text: str) -> tuple[State, episode.Turn]:
   if name == 'answer':
     grade = GRADES[world.grade](said, [state.task.data['answer']])
     return after._replace(over=True), episode.Turn('', grade, True, grade)
-  found = bm25.top(world.corpus.index, said, world.passages)
+  found = bm25.top(world.corpus.lookup, said, world.passages)
   shown = [world.corpus.passages[place] for place in found]
   due = state.task.data['chain'][state.steps : state.steps + 1]
   seen = bool(due) and world.corpus.facts[tuple(due[0])].passage in found

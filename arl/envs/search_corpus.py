@@ -17,12 +17,11 @@ from arl.envs import bm25
 STYLES = ('letters', 'articles')
 
 _WORDS = ('boss', 'home', 'twin', 'firm')
-_YEARS = tuple(str(year) for year in range(1800, 2000))
 # Kind -> relations: name, kind of the value, word to look it up by, how told.
 _ARTICLES = {
   'person': (
     ('birthplace', 'place', 'born', 'born in {}'),
-    ('birth year', _YEARS, 'birth', 'birth year {}'),
+    ('birth year', 'year', 'birth', 'birth year {}'),
     ('employer', 'firm', 'works', 'works for {}'),
     ('teacher', 'person', 'taught', 'was taught by {}'),
   ),
@@ -30,11 +29,11 @@ _ARTICLES = {
     ('country', 'country', 'lies', 'lies in {}'),
     ('river', 'river', 'river', 'on the {}'),
     ('mayor', 'person', 'mayor', 'its mayor is {}'),
-    ('founding year', _YEARS, 'settled', 'settled in {}'),
+    ('founding year', 'year', 'settled', 'settled in {}'),
   ),
   'firm': (
     ('founder', 'person', 'founded', 'founded by {}'),
-    ('opening year', _YEARS, 'opened', 'opened in {}'),
+    ('opening year', 'year', 'opened', 'opened in {}'),
     ('seat', 'place', 'seat', 'has its seat in {}'),
     ('product', 'product', 'makes', 'makes {}'),
   ),
@@ -58,7 +57,7 @@ class Corpus(NamedTuple):
 
   Attributes:
     passages: what is shown of each.
-    index: over all passages, titles counted twice.
+    lookup: searches all passages, titles counted twice.
     relations: by name of a thing: what can be asked of it.
     facts: by (name, relation).
     ask: (name, relations) -> the question that follows them in order.
@@ -66,7 +65,7 @@ class Corpus(NamedTuple):
   """
 
   passages: tuple[str, ...]
-  index: bm25.Index
+  lookup: bm25.Index
   relations: Mapping[str, tuple[str, ...]]
   facts: Mapping[tuple[str, str], Fact]
   ask: Callable[[str, tuple[str, ...]], str]
@@ -84,7 +83,8 @@ def _letters(entities: int, rng: random.Random) -> Corpus:
   letters = string.ascii_lowercase
   names = [a + b + c for a in letters for b in letters for c in letters]
   names = rng.sample(names, entities)
-  shown, facts = [], {}
+  shown: list[str] = []
+  facts = {}
   for name in names:
     for relation in _WORDS:
       value = rng.choice(names)
@@ -92,10 +92,10 @@ def _letters(entities: int, rng: random.Random) -> Corpus:
         value = rng.choice(names)
       facts[name, relation] = Fact(value, len(shown))
       shown.append(f'{name} {relation} {value}')
-  index = bm25.build([f'{text[:3]} {text}' for text in shown])
+  lookup = bm25.build([f'{text[:3]} {text}' for text in shown])
   return Corpus(
     tuple(shown),
-    index,
+    lookup,
     dict.fromkeys(names, _WORDS),
     facts,
     lambda name, relations: f'{name} {" ".join(relations)}?',
@@ -105,14 +105,15 @@ def _letters(entities: int, rng: random.Random) -> Corpus:
 
 def _articles(entities: int, rng: random.Random) -> Corpus:
   values = _values(entities, rng)
-  shown, titles, facts, relations = [], [], {}, {}
+  shown: list[str] = []
+  titles, facts, relations = [], {}, {}
   for kind, rows in _ARTICLES.items():
     for name in values[kind]:
       relations[name] = tuple(relation for relation, *_ in rows)
       for half in (rows[:2], rows[2:]):
         told = []
         for relation, of, _, how in half:
-          value = rng.choice(values.get(of, of))
+          value = rng.choice(values[of])
           while value == name:
             value = rng.choice(values[of])
           facts[name, relation] = Fact(value, len(shown))
@@ -143,6 +144,7 @@ def _values(entities: int, rng: random.Random) -> dict[str, list[str]]:
   pairs = [f'{a} {b}' for b in last for a in rng.sample(first, 4)]
   return {
     'country': take(12),
+    'year': [str(year) for year in range(1800, 2000)],
     'river': [f'{word} river' for word in take(8)],
     'product': list(_PRODUCTS),
     'place': take(places),

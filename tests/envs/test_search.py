@@ -84,7 +84,7 @@ def test_every_fact_is_told_and_found(style, seed):
     told = corpus.passages[fact.passage]
     assert told.startswith(name) and fact.value in told
     assert len(told) <= 100
-    found = bm25.top(corpus.index, corpus.query(name, relation), 3)
+    found = bm25.top(corpus.lookup, corpus.query(name, relation), 3)
     assert fact.passage in (found[:1] if style == 'letters' else found)
 
 
