@@ -26,6 +26,14 @@ class Composite(NamedTuple):
   shaping: float
 
 
+def check_cap(cap: float) -> None:
+  """Refuses a cap with which a failure can exceed a success."""
+  if not 0 <= cap <= 0.5:
+    raise ValueError(
+      f'reward: cap is {cap}; give 0 to 0.5, or a failure can exceed a success.'
+    )
+
+
 def capped(
   outcome: float,
   terms: Mapping[str, float],
@@ -50,10 +58,7 @@ def capped(
   Raises:
     ValueError: a term has no weight, or the cap is out of its range.
   """
-  if not 0 <= cap <= 0.5:
-    raise ValueError(
-      f'capped: cap is {cap}; give 0 to 0.5, or a failure can exceed a success.'
-    )
+  check_cap(cap)
   if unknown := sorted(terms.keys() - weights.keys()):
     raise ValueError(
       f'capped: no weight for {", ".join(unknown)}; add it to weights.'

@@ -65,7 +65,7 @@ def unless_cut(reward: float, status: str) -> float:
     reward: of its grader.
     status: of `arl.episode.STATUSES`.
   """
-  return 0.0 if status in (episode.MAX_TURNS, episode.MAX_TOKENS) else reward
+  return 0.0 if status in episode.TRUNCATED else reward
 
 
 def step_cost(reward: float, steps: int, *, cost: float = 0.01) -> float:

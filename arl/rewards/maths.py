@@ -12,7 +12,7 @@ import logging
 import re
 from typing import Any
 
-from arl.rewards import answers, sizes, verdict
+from arl.rewards import answers, lists, sizes, verdict
 
 _TOLERANCE = 1e-6
 _EXACT = 1e-20
@@ -22,7 +22,7 @@ _WRAPPED = re.compile(
 )
 _LETTER = re.compile(r'\\(?:text|math)[a-z]*\{([A-Za-z])\}')
 _SCIENTIFIC = re.compile(r'([-+]?\d+(?:\.\d+)?)[eE]([-+]?\d{1,3})')
-_SPACE = re.compile(r'\\[,;!: ]|~|\s')
+_SPACE = re.compile(r'\\(?:[,;!: ]|(?:left|right)(?![a-z]))|~|\s')
 
 
 @functools.cache
@@ -109,9 +109,17 @@ def _plain(text: str) -> str:
 
 
 def _read(formula: str) -> Any:
-  """A formula as an object of sympy; raises if any of it is left over."""
+  """A formula as an object of sympy; raises if any of it is left over.
+
+  One that lists others is a Listed of what they are.
+  """
+  if found := lists.read(formula):
+    return found._replace(parts=[_read(part) for part in found.parts])
   _, _, reader, _ = _libraries()
-  return reader.latex2sympy(formula, normalization_config=None)
+  made = reader.latex2sympy(formula, normalization_config=None)
+  if isinstance(made, _libraries()[0].FiniteSet):  # as of \\pm
+    return lists.Listed('{}', list(made))
+  return made
 
 
 def _equal(a: Any, b: Any) -> bool:
@@ -121,13 +129,8 @@ def _equal(a: Any, b: Any) -> bool:
     return _equal_equations(a, b)
   if any(equations):
     return _equal(_assigned(a), _assigned(b)) if _assigns(a, b) else False
-  if isinstance(a, sympy.FiniteSet) or isinstance(b, sympy.FiniteSet):
-    return _equal_sets(_elements(a), _elements(b))
-  if isinstance(a, sympy.Tuple) and isinstance(b, sympy.Tuple):
-    return len(a) == len(b) and all(map(_equal, a, b))
-  if isinstance(a, sympy.Interval) and isinstance(b, sympy.Interval):
-    open_ends = (a.left_open, a.right_open) == (b.left_open, b.right_open)
-    return open_ends and _equal(a.start, b.start) and _equal(a.end, b.end)
+  if isinstance(a, lists.Listed) or isinstance(b, lists.Listed):
+    return _equal_lists(_listed(a), _listed(b))
   if getattr(a, 'is_number', False) and getattr(b, 'is_number', False):
     return _close(a, b)
   return math_verify.verify([a], [b], timeout_seconds=None, raise_on_error=True)
@@ -159,19 +162,23 @@ def _equal_equations(a: Any, b: Any) -> bool:
   return bool(factor.is_number and factor != 0)
 
 
-def _elements(a: Any) -> list[Any]:
-  return list(a) if isinstance(a, _libraries()[0].FiniteSet) else [a]
+def _listed(a: Any) -> lists.Listed:
+  return a if isinstance(a, lists.Listed) else lists.Listed('{}', [a])
 
 
-def _equal_sets(a: list[Any], b: list[Any]) -> bool:
-  """Whether each element has one of its own in the other."""
-  left = list(b)
-  for each in a:
+def _equal_lists(a: lists.Listed, b: lists.Listed) -> bool:
+  """The same brackets, and equal parts; of sets in any order."""
+  if a.brackets != b.brackets or len(a.parts) != len(b.parts):
+    return False
+  if a.ordered:
+    return all(map(_equal, a.parts, b.parts))
+  left = list(b.parts)
+  for each in a.parts:
     twin = next((i for i, x in enumerate(left) if _equal(each, x)), None)
     if twin is None:
       return False
     del left[twin]
-  return not left
+  return True
 
 
 def _close(a: Any, b: Any) -> bool:

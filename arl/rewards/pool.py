@@ -39,7 +39,7 @@ class Pool:
   starts when a worker takes the call, not while it waits for one.
 
   A call that takes longer than most is late: another worker takes its place,
-  and it goes on at the lowest priority. Four times as many calls as there are
+  and it goes on at a low priority. Four times as many calls as there are
   workers may be late; one more, and the one that is late longest is ended, a
   timeout. So what does not end costs the others little.
 
@@ -51,7 +51,7 @@ class Pool:
     count: int,
     *,
     seconds: float,
-    patience: float = 0.1,
+    patience: float = 0.2,
     memory: int = 2 << 30,
     warm: Callable[[], Any] | None = None,
   ):

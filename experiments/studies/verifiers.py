@@ -1,0 +1,172 @@
+"""A pool of verifiers keeps its pace under answers that do not end.
+
+  python -m experiments.studies.verifiers [--quick]
+
+Mathematical answers through a pool of two workers: right and wrong ones, with
+none, 5 % and 20 % pathological among them. Of these there are two kinds: those
+whose text shows that they are too large, which are refused at once, and those
+that only a deadline ends. For comparison also with a pool that waits for each
+until its deadline. Prints a JSON object a line and rewrites
+experiments/results/verifiers.md.
+"""
+
+import random
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from arl.rewards import maths, pool, verdict
+from experiments.studies import runs
+
+WORKERS, SECONDS, PATIENCE, COUNT = 2, 2.0, 0.2, 1000
+SHARES = (0.05, 0.2)
+REFUSED = (
+  r'\boxed{9^{9^{9^{9}}}}',
+  r'\boxed{10^{10^{10}}}',
+  r'\boxed{(10^{7})!}',
+  r'\boxed{' + r'\frac{1}{1+' * 200 + 'x' + '}' * 201,
+  r'\boxed{\binom{10000000}{5000000}}',
+)
+STUCK = (
+  r'\boxed{(x+y+z+1)^{300}}',
+  r'\boxed{\int_0^1 \sin(x^x)\ln(x+\sqrt{x})\,dx}',
+  r'\boxed{\int_0^\infty \frac{\sin(x)^{7}}{x^{3}+1} dx}',
+)
+
+
+class Answer(NamedTuple):
+  """An answer, and what is known of it: its score, None if pathological."""
+
+  gold: str
+  text: str
+  score: float | None
+
+
+class Measured(NamedTuple):
+  """What a pool made of a mix.
+
+  Attributes:
+    rate: answers a second, all of them.
+    right: the share of those with a score that got it.
+    ended: the share of the pathological that got no score.
+  """
+
+  rate: float
+  right: float
+  ended: float
+
+
+def plain(rng: random.Random) -> Answer:
+  """An answer that is worked out in milliseconds, right or wrong."""
+  a, b, c = (rng.randint(2, 99) for _ in range(3))
+  gold, same = rng.choice((
+    (f'{a}/{b}', rf'\frac{{{a * c}}}{{{b * c}}}'),
+    (f'{a * b}', f'{a * b}.0'),
+    (rf'{a}\sqrt{{{b}}}', rf'\sqrt{{{a * a * b}}}'),
+    (f'x^2+{a}x+{b}', f'{b}+x({a}+x)'),
+    (f'({a},{a + b})', rf'({a}, \frac{{{2 * (a + b)}}}{{2}})'),
+    (f'{a},{-b}', f'{-b}, {a}'),
+  ))  # fmt: skip
+  right = rng.random() < 0.5
+  text = same if right else same.replace(str(a), str(a + 1))
+  if not right and text == same:
+    text = f'{same}+1'
+  return Answer(gold, rf'So it is \boxed{{{text}}}.', float(right))
+
+
+def mix(count: int, share: float, kind: Sequence[str], seed: int) -> list:
+  """Answers of which a share is pathological, in random order."""
+  rng = random.Random(seed)
+  bad = round(share * count)
+  made = [plain(rng) for _ in range(count - bad)]
+  made += [Answer('x+1', rng.choice(kind), None) for _ in range(bad)]
+  rng.shuffle(made)
+  return made
+
+
+def measure(made: pool.Pool, answers: Sequence[Answer]) -> Measured:
+  """Sends a mix through a pool, all at once, and waits for every verdict."""
+  start = time.monotonic()
+  verdicts = made.map(maths.verify, [each[:2] for each in answers])
+  seconds = time.monotonic() - start
+  pairs = list(zip(verdicts, answers))
+  scored = [v.score == a.score for v, a in pairs if a.score is not None]
+  ended = [v.status != verdict.SCORED for v, a in pairs if a.score is None]
+  return Measured(
+    len(answers) / seconds,
+    float(np.mean(scored)),
+    float(np.mean(ended)) if ended else 1.0,
+  )
+
+
+class Case(NamedTuple):
+  """A mix, and how long a pool waits for a call before others go on."""
+
+  name: str
+  share: float
+  kind: Sequence[str]
+  patience: float
+  answers: int
+
+
+def cases(quick: bool) -> list[Case]:
+  """The mixes; the clean one first, which the others are compared with."""
+  count = 40 if quick else COUNT
+  waiting = 20 if quick else COUNT // 5  # of these each takes SECONDS
+  made = [Case('clean', 0.0, REFUSED, PATIENCE, count)]
+  for share in SHARES:
+    percent = f'{100 * share:.0f} %'
+    made += [
+      Case(f'{percent} too large', share, REFUSED, PATIENCE, count),
+      Case(f'{percent} without end', share, STUCK, PATIENCE, count),
+      Case(f'{percent} waited for', share, STUCK, SECONDS, waiting),
+    ]
+  return made
+
+
+def run(case: Case, seed: int) -> Measured:
+  """Measures a mix in a pool of its own, that has answered some already."""
+  with pool.Pool(
+    WORKERS, seconds=SECONDS, patience=case.patience, warm=maths.warm
+  ) as made:
+    measure(made, mix(50, 0.0, case.kind, seed + 1000))
+    return measure(made, mix(case.answers, case.share, case.kind, seed))
+
+
+def tell(case: Case, found: Sequence[Measured], clean: Sequence[Measured]):
+  """Prints the numbers of a mix, one a seed each; gives its row."""
+  kept = [ours.rate / all_.rate for ours, all_ in zip(found, clean)]
+  cells, name = [case.name], case.name.replace(' %', '%').replace(' ', '_')
+  for what, values, unit, aim in (
+    ('rate', [each.rate for each in found], 'answers a second', ''),
+    ('kept', kept, 'of the clean rate', ''),
+    ('right', [each.right for each in found], 'of the plain', '1'),
+    ('ended', [each.ended for each in found], 'of the pathological', '1'),
+  ):
+    value, interval = runs.mean(values)
+    key = f'verifiers/{name}/{what}'
+    runs.line(key, value, unit, aim, runs.seeds(), interval)
+    cells.append(f'{value:.0f}' if what == 'rate' else f'{value:.3f}')
+  return cells
+
+
+def main(argv: list[str]) -> None:
+  del argv
+  found: dict[Case, list[Measured]] = {}
+  for seed in runs.seeds():
+    for case in cases(runs.quick()):
+      found.setdefault(case, []).append(run(case, seed))
+  clean = next(iter(found.values()))
+  body = [tell(case, each, clean) for case, each in found.items()]
+  if not runs.quick():
+    header = (
+      'answers', 'a second', 'of the clean rate', 'plain ones right',
+      'pathological ones without a score',
+    )  # fmt: skip
+    runs.write_table(runs.RESULTS / 'verifiers.md', header, body)
+
+
+if __name__ == '__main__':
+  runs.start(main)
