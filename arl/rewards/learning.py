@@ -4,15 +4,14 @@ import numpy as np
 
 
 def r_zero(rate: float, share: float = 0.0, *, valid: bool = True) -> float:
-  """min(p, 1 - p), less how common the question is (R-Zero, 2508.05004).
+  """min(p, 1 - p), less how common the question is.
 
-  As the published code; the paper's text has `r_zero_paper`. An invalid
-  question earns -1, less the same.
+  R-Zero, arXiv:2508.05004, as the published code; the paper's text has
+  `r_zero_paper`. An invalid question earns -1, less the same.
 
   Args:
     rate: the solver's share of answers that agree with its majority.
-    share: the share of the batch that is in the question's cluster. How they
-      are clustered, by BLEU in the paper, is the caller's.
+    share: the share of the batch that is like it, see `variety.shares`.
     valid: whether it is a question in the right form.
   """
   return (min(rate, 1 - rate) if valid else -1.0) - share
@@ -24,13 +23,22 @@ def r_zero_paper(rate: float) -> float:
 
 
 def absolute_zero(rate: float, *, valid: bool = True) -> float:
-  """1 - p, and 0 for a task that is never solved (2505.03335).
+  """1 - p, and 0 for a task that is never solved.
 
-  So the best tasks are those solved least, not half of the time. An invalid one
-  earns 0, as one that is always solved. A proposal in a wrong form is the
-  format's business: -0.5 if it can be read, else -1.
+  Absolute Zero, arXiv:2505.03335. So the best tasks are those solved least, not
+  half of the time. An invalid one earns 0, as one that is always solved.
   """
   return 1 - rate if valid and rate > 0 else 0.0
+
+
+def absolute_zero_formed(reward: float, *, useful: bool, formed: bool) -> float:
+  """A reward, but -1 for a wrong form, and -0.5 for a right one of no use.
+
+  Absolute Zero, arXiv:2505.03335, for both of its roles.
+  """
+  if useful and formed:
+    return reward
+  return -0.5 if formed else -1.0
 
 
 def plateau(
@@ -49,11 +57,12 @@ def spade(
   scale: float = 0.15,
   regret_weight: float = 0.4,
 ) -> float:
-  """How much a hint helps, and how even the odds are (SPADE, 2608.19197).
+  """How much a hint helps, and how even the odds are.
 
-  regret_weight * clip(regret / scale, 0, 1) + the rest of it * plateau(win
-  rate), as the published code; surveys give the raw regret. An invalid task
-  earns 0.
+  SPADE, arXiv:2608.19197: regret_weight * clip(regret / scale, 0, 1) + the rest
+  of it * plateau(win rate), as the published code; surveys give the raw regret.
+  An invalid task earns 0. Left out: that a task whose step hangs earns -0.5,
+  which is for who runs it to say, and the centering by skill.
 
   Args:
     hinted: the mean return with the hint.

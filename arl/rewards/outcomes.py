@@ -49,8 +49,11 @@ def fraction(outcomes: Sequence[str]) -> verdict.Verdict:
 
 
 def coderl(outcomes: Sequence[str]) -> verdict.Verdict:
-  """1 if all tests passed, -0.3 if one failed, -0.6 if one crashed or did not
-  end, -1 if the program does not compile (CodeRL, arXiv:2207.01780)."""
+  """By the worst that happened: 1, -0.3, -0.6 or -1.
+
+  1 if all tests passed, -0.3 if one failed, -0.6 if one crashed or did not end,
+  -1 if the program does not compile (CodeRL, arXiv:2207.01780).
+  """
   if failed := _unjudged(outcomes):
     return failed
   seen = set(outcomes)

@@ -91,7 +91,9 @@ class Hindsight(NamedTuple):
 def final_goal(
   achieved: Sequence[Any], reward: Callable[[Any, Any], float]
 ) -> list[Hindsight]:
-  """Every step with the goal that the last one reached (HER, 1707.01495).
+  """Every step with the goal that the last one reached.
+
+  HER's 'final' (arXiv:1707.01495).
 
   Args:
     achieved: [n], what each step reached; None for nothing.

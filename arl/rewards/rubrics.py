@@ -66,10 +66,11 @@ def tcr(
   *,
   coef: float = 0.5,
 ) -> np.ndarray:
-  """o + coef * (c - m), m a running mean of outcomes (TCR, 2607.19824).
+  """o + coef * (c - m), where m is a running mean of outcomes.
 
-  The m is one number for a group, so centering there removes it: then this is
-  o + coef * c. See `tcr_regressed`. The defaults are ours.
+  TCR, arXiv:2607.19824. The m is one number for a group, so centering there
+  removes it: then this is o + coef * c. See `tcr_regressed`. The defaults are
+  ours.
 
   Args:
     outcomes: [n], 0 to 1.
@@ -190,9 +191,10 @@ def trca(
 
 
 def draco_reward(passed: int, failed: int) -> float:
-  """(passed - failed) / (passed + failed); 0 of no criteria (2609.04094).
+  """(passed - failed) / (passed + failed); 0 of no criteria.
 
-  Criteria that none of the group fails tell nothing: `telling` drops them.
+  DRACO, arXiv:2609.04094. Criteria that none of the group fails tell nothing:
+  `telling` drops them.
   """
   total = passed + failed
   return (passed - failed) / total if total else 0.0
@@ -221,11 +223,11 @@ def draco_quality(passed: Sequence[int], failed: Sequence[int]) -> np.ndarray:
 def draco(
   advantage: float, quality: Sequence[float], tokens: Sequence[int]
 ) -> np.ndarray:
-  """A response's advantage, given to its steps by quality (2609.04094).
+  """A response's advantage, given to its steps by their quality.
 
-  Good steps take more of a good one, bad steps more of a bad one. Summed over
-  the tokens it is what it was. A step of few tokens has much a token, so cut
-  what is too large for an update.
+  DRACO, arXiv:2609.04094. Good steps take more of a good one, bad steps more of
+  a bad one. Summed over the tokens it is what it was. A step of few tokens has
+  much a token, so cut what is too large for an update.
 
   Args:
     advantage: of the response.

@@ -121,7 +121,10 @@ def search_r1(
 
 
 def research(said: Said, golds: Sequence[str], *, form: float = 0.1) -> float:
-  """F1, or `form` for a wrong answer in a good form (ReSearch, 2503.19470)."""
+  """F1, or `form` for a wrong answer in a good form.
+
+  ReSearch, arXiv:2503.19470.
+  """
   return f1(said.answer, golds) or form * said.structured
 
 

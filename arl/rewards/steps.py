@@ -8,10 +8,10 @@ import numpy as np
 def min_form(
   scores: Sequence[float], *, temperature: float = 0.1
 ) -> np.ndarray:
-  """Process rewards whose sum is about their smallest (PURE, 2504.15275).
+  """Process rewards whose sum is about their smallest.
 
-  Each weighed by softmax(-score / temperature) over the response. As the
-  temperature falls the sum goes to the minimum.
+  PURE, arXiv:2504.15275: each weighed by softmax(-score / temperature) over the
+  response. As the temperature falls the sum goes to the minimum.
 
   Args:
     scores: [n], of the steps, -1 to 1: p(good) - p(bad).

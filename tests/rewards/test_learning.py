@@ -25,6 +25,15 @@ def test_invalid_tasks():
   assert learning.spade(1, 0.5, valid=False) == 0
 
 
+@pytest.mark.parametrize(
+  'useful, formed, wanted',
+  [(True, True, 0.7), (False, True, -0.5), (False, False, -1)],
+)
+def test_form_comes_first(useful, formed, wanted):
+  made = learning.absolute_zero_formed(0.7, useful=useful, formed=formed)
+  assert made == wanted
+
+
 def test_the_rarely_solved_are_best_and_the_never_solved_are_not():
   assert learning.absolute_zero(0.01) > learning.absolute_zero(0.5)
   assert learning.absolute_zero(0) == 0
