@@ -16,6 +16,7 @@ from arl.envs import (
   gridworld,
   keydoor,
   search,
+  shop,
   sokoban,
   tools,
 )
@@ -31,7 +32,7 @@ ENVS = {
   'arithmetic': (arithmetic.make(), 2),
   'arithmetic 1': (arithmetic.make(digits=1), 2),
   'countdown': (countdown.make(), 2),
-  'countdown 5': (countdown.make(numbers=5, highest=50), 2),
+  'countdown 4': (countdown.make(numbers=4, highest=50), 2),
   'keydoor': (keydoor.make(), 10),
   'keydoor 8': (keydoor.make(length=8), 40),
   'search': (search.make(), 3),
@@ -39,10 +40,12 @@ ENVS = {
     search.make(style='articles', max_hops=3, passages=3),
     4,
   ),
+  'shop': (shop.make(), 5),
+  'shop, large': (shop.make(products=1000, options=2, per_page=5), 6),
   'sokoban': (sokoban.make(), 8),
   'sokoban 2': (
-    sokoban.make(rows=5, columns=6, walls=5, boxes=2, least=8, most=16),
-    16,
+    sokoban.make(rows=4, columns=5, walls=4, boxes=2, least=6, most=12),
+    12,
   ),
 }
 SLIPPERY = gridworld.make(slip=2 / 3)
@@ -285,6 +288,10 @@ def test_checked_reset():
     (search.make, {'entities': 99}, 'entities is 99'),
     (search.make, {'passages': 0}, 'passages is 0'),
     (search.make, {'fault': 2}, 'fault is 2'),
+    (shop.make, {'products': 59}, 'products is 59'),
+    (shop.make, {'options': 3}, 'options is 3'),
+    (shop.make, {'pages': 0}, 'pages 0'),
+    (shop.make, {'fault': 2}, 'fault is 2'),
     (sokoban.make, {'least': 9}, 'of 9 to 8 moves'),
     (sokoban.make, {'boxes': 4}, '4 boxes and 2 walls in 4 x 4'),
     (sokoban.make, {'fault': 2}, 'fault is 2'),
