@@ -46,6 +46,7 @@ def base() -> ml_collections.ConfigDict:
       'knobs': {},
       'method': {'name': 'grpo.dapo', 'low': 0.2, 'high': 0.28},
       'env': {'name': 'tools.make'},
+      'reward': {'cap': 0.5, 'terms': {}},
       'engine': {
         'slots': 256,
         'dtype': '',

@@ -22,10 +22,12 @@ def get_config(arg: str | None = None):
     method='dapo',
     quick=False,
   )
-  parts = [f'model={chosen["model"]}', f'method={chosen["method"]}']
-  config = quickstart.get_config(','.join(parts + ['quick'] * chosen['quick']))
-  world = worlds.of(chosen['env'])
-  worlds.set_up(config, world)
-  if not chosen['quick']:
-    config.steps = world.steps
+  config = quickstart.get_config(
+    f'model={chosen["model"]},method={chosen["method"]}'
+  )
+  worlds.set_up(config, chosen['env'], imitate=False)
+  if chosen['quick']:
+    worlds.quicken(config)
+    config.prompts.update(batch=4, samples=4)
+    config.updates.microbatch = 4
   return config

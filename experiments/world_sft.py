@@ -12,10 +12,8 @@ from experiments import common, quickstart_sft, worlds
 
 def get_config(arg: str | None = None):
   chosen = common.parse(arg, env='tools', quick=False)
-  config = quickstart_sft.get_config('quick' if chosen['quick'] else None)
-  world = worlds.of(chosen['env'])
-  worlds.set_up(config, world)
-  if not chosen['quick']:
-    config.steps = config.optimizer.decay = world.imitated
-    config.eval.every = config.checkpoint.every = world.imitated
+  config = quickstart_sft.get_config()
+  worlds.set_up(config, chosen['env'], imitate=True)
+  if chosen['quick']:
+    worlds.quicken(config)
   return config

@@ -1,53 +1,65 @@
-"""Environments that the quickstart's small model learns, and their budgets."""
+"""Environments that the quickstart's small model learns, and their budgets.
 
-from typing import Any, NamedTuple
+Of each world: the block of its environment, what its episodes need beside
+`common.base`, the supervised steps of its warm start, and its rollout batches.
+"""
 
 import ml_collections
 
-
-class World(NamedTuple):
-  """An environment and what an episode of it needs.
-
-  Attributes:
-    env: its block.
-    rollout: settings of the rollout beside those of `common.base`.
-    imitated: supervised steps of the warm start.
-    steps: rollout batches.
-  """
-
-  env: dict[str, Any]
-  rollout: dict[str, Any]
-  imitated: int = 600
-  steps: int = 40
-
-
 WORLDS = {
-  'tools': World({'name': 'tools.make'}, {}, imitated=900),
-  'frozen_lake': World(
-    {'name': 'gridworld.make', 'size': 3, 'holes': 2},
-    {'max_turns': 8, 'turn_tokens': 8, 'response_tokens': 64, 'context': 192},
-  ),
-  'keydoor': World(
-    {'name': 'keydoor.make', 'length': 1, 'sides': 2},
-    {'max_turns': 8, 'turn_tokens': 8, 'response_tokens': 64, 'context': 256},
-  ),
+  'tools': {
+    'env': {'name': 'tools.make'},
+    'rollout': {},
+    'imitated': 900,
+    'steps': 40,
+  },
+  'frozen_lake': {
+    'env': {'name': 'gridworld.make', 'size': 3, 'holes': 2},
+    'rollout': {
+      'max_turns': 8,
+      'turn_tokens': 8,
+      'response_tokens': 64,
+      'context': 192,
+    },
+    'imitated': 600,
+    'steps': 40,
+  },
+  'keydoor': {
+    'env': {'name': 'keydoor.make', 'length': 1, 'sides': 2},
+    'rollout': {
+      'max_turns': 8,
+      'turn_tokens': 8,
+      'response_tokens': 64,
+      'context': 256,
+    },
+    'imitated': 600,
+    'steps': 40,
+  },
 }
 
 
-def of(name: str) -> World:
-  """The world of a name.
+def set_up(config: ml_collections.ConfigDict, name: str, imitate: bool) -> None:
+  """Writes a world into a config, for its warm start or for what follows.
 
   Raises:
-    ValueError: there is none.
+    ValueError: there is no such world.
   """
   if name not in WORLDS:
     raise ValueError(
       f'config argument env={name}: known are {", ".join(WORLDS)}.'
     )
-  return WORLDS[name]
+  world = WORLDS[name]
+  config.env = dict(world['env'])
+  config.rollout.update(world['rollout'])
+  if not imitate:
+    config.steps = world['steps']
+    return
+  config.steps = config.optimizer.decay = world['imitated']
+  config.eval.every = config.checkpoint.every = world['imitated']
 
 
-def set_up(config: ml_collections.ConfigDict, world: World) -> None:
-  """Writes a world's environment and budgets into a config."""
-  config.env = dict(world.env)
-  config.rollout.update(world.rollout)
+def quicken(config: ml_collections.ConfigDict) -> None:
+  """Makes a run a smoke run, which learns nothing."""
+  config.steps = 3
+  config.engine.slots = 16
+  config.eval.update(every=2, tasks=16, final_tasks=16)

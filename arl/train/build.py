@@ -17,6 +17,7 @@ from arl.envs import base
 from arl.methods import compose
 from arl.models import heads, hf
 from arl.prompts import source
+from arl.rewards import composite, shaping
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
 from arl.rollout import kinds, strategies
@@ -123,6 +124,26 @@ def limits(config: ml_collections.ConfigDict) -> strategies.Limits:
   )
 
 
+def terms_of(
+  block: ml_collections.ConfigDict,
+) -> dict[str, tuple[float, shaping.Term]]:
+  """What is added to rewards, by name: weight and function.
+
+  Raises:
+    ValueError: a term without a weight, or a cap out of its range.
+  """
+  composite.check_cap(block.cap)
+  made = {}
+  for name, term in block.terms.items():
+    keywords = term.to_dict()
+    weight = keywords.pop('weight', None)
+    if weight is None:
+      raise ValueError(f'config.reward.terms.{name}: give it a weight.')
+    function = named(ml_collections.ConfigDict(keywords), 'arl.rewards')
+    made[name] = float(weight), function
+  return made
+
+
 def rows_of(config: ml_collections.ConfigDict, made: types.Method) -> int:
   """Rows of one update: one for each of its episodes, in whole microbatches.
 
@@ -212,6 +233,7 @@ def check(config: ml_collections.ConfigDict) -> types.Method:
   checks.check_whole(made, config)
   named(config.optimizer, 'arl.train')
   knobs_of(config)
+  terms_of(config.reward)
   names.resolve(config.prompts.select, 'arl.prompts')
   strategy = names.resolve(config.rollout.strategy, 'arl.rollout')
   env = named(config.env, 'arl.envs')

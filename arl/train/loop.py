@@ -19,6 +19,7 @@ import numpy as np
 
 from arl import episode, names
 from arl.evaluate import summary
+from arl.rewards import shaping
 from arl.train import (
   batch,
   build,
@@ -58,6 +59,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
   world = build.world(config)
   learner = build.learner(config, method, world.loaded)
   tasks_of = build.task_stream(config, world.env)
+  terms = build.terms_of(config.reward)
   select = names.resolve(config.prompts.select, 'arl.prompts')
   strategy = names.resolve(config.rollout.strategy, 'arl.rollout')
   temperature, per_batch = config.rollout.temperature, config.updates.per_batch
@@ -131,7 +133,10 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
       batch.check_versions(episodes, version)
       rolled_out = time.monotonic()
       graded = [e for e in episodes if episode.graded(e)]
-      groups = select(episode.groups(graded))
+      groups, added = shaping.add(
+        episode.groups(graded), terms, cap=config.reward.cap
+      )
+      groups = select(groups)
       now = state.begin_batch(now)
 
       # Score, credit, update.
@@ -172,6 +177,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
         update=ended - rolled_out,
         updates=int(now.updates),
       )
+      row |= {f'reward/{name}': value for name, value in added.items()}
       for name, knob in knobs.items():
         row[f'knobs/{name}'] = meta['knobs'][name]
         meta['knobs'][name] = knob.update(

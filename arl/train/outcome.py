@@ -13,6 +13,7 @@ import ml_collections
 
 from arl import episode, names
 from arl.report import curves, page
+from arl.rewards import shaping
 from arl.train import (
   batch,
   build,
@@ -143,7 +144,12 @@ def show(
   )
   graded = [e for e in episodes if episode.graded(e)]
   kinds = build.kinds_of(world) if 'kind' in needs else None
-  shown = batch.updates(episode.groups(graded), 1, kinds)
+  groups, _ = shaping.add(
+    episode.groups(graded),
+    build.terms_of(config.reward),
+    cap=config.reward.cap,
+  )
+  shown = batch.updates(groups, 1, kinds)
   empty: list[list] = [[] for _ in range(config.updates.per_batch - 1)]
   data = batch.make(
     learner,

@@ -31,6 +31,7 @@ TRAIN = {
   'knobs': BLOCKS,
   'method': FREE,
   'env': FREE,
+  'reward': {'cap': float, 'terms': BLOCKS},
   'engine': {
     'slots': int,
     'dtype': str,

@@ -52,7 +52,7 @@ def main(argv: list[str]) -> None:
   body = []
   for env, row in table.items():
     results = [runs.result(run) for run in row]
-    cells = [env, worlds.WORLDS[env].env['name']]
+    cells = [env, worlds.WORLDS[env]['env']['name']]
     for when, how in (
       ('before', 'sampled'), ('after', 'sampled'), ('after', 'greedy'),
     ):  # fmt: skip

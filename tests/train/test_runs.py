@@ -56,6 +56,35 @@ def test_nothing_compiles_after_the_first_steps(
   assert last['train/reward'] > tiny.rows(tmp_path)[0]['train/reward']
 
 
+def test_terms_are_added_to_rewards_and_logged(model_folder, tmp_path):
+  terms = {
+    'turns': {'name': 'shaping.turns', 'weight': 0.1},
+    'long': {
+      'name': 'shaping.overlong', 'weight': 0.2, 'longest': 12, 'buffer': 6,
+    },
+  }  # fmt: skip
+  loop.train(quick(model_folder, reward={'terms': terms}), tmp_path)
+  (first, *_) = tiny.rows(tmp_path)
+  assert -0.2 <= first['reward/turns'] < 0 and first['reward/long'] < 0
+  both = first['reward/turns'] + first['reward/long']
+  np.testing.assert_allclose(first['reward/added'], both, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+  'reward, message',
+  [
+    ({'terms': {'t': {'name': 'shaping.turns'}}}, r'terms.t: give it a weight'),
+    ({'cap': 0.7}, 'cap is 0.7; give 0 to 0.5'),
+    ({'terms': {'t': {'name': 'shaping.turn', 'weight': 1.0}}}, 'turns'),
+  ],
+)
+def test_bad_terms_are_refused_before_anything_runs(
+  reward, message, model_folder, tmp_path
+):
+  with pytest.raises((ValueError, AttributeError), match=message):
+    loop.train(quick(model_folder, reward=reward), tmp_path)
+
+
 def test_a_learning_rate_without_bound_is_stopped(model_folder, tmp_path):
   config = quick(model_folder, steps=9, updates={'max_nonfinite': 4})
   config.optimizer.update(lr=float('inf'), warmup=0)
