@@ -2,8 +2,8 @@
 
 Its first process is a shell of ours, the gate: it writes a line when all mounts
 are made, waits for a line on stdin, and then starts the program. As it is the
-first process of its PID namespace, the kernel ends all others with it, and
-nothing inside can signal it. Nobody but the gate has run when it says ready.
+first process of its PID namespace, the kernel ends all others with it, and no
+signal from inside ends it. Nobody but the gate has run when it says ready.
 
 Run by root, bwrap makes the namespaces as root and the program becomes a user
 of its own, with no capability in any user namespace. Run by another user, all
@@ -20,7 +20,8 @@ from arl.sandbox import base
 GATE = (
   '/bin/sh',
   '-c',
-  'echo; read -r go || exit; exec 9>&2 2>/dev/null; ("$@" 2>&9 9>&-); exit $?',
+  'echo; read -r go || exit; trap : INT; exec 9>&2 2>/dev/null; '
+  '("$@" 2>&9 9>&-); exit $?',
   'gate',
 )
 WRITABLE = (base.WORK, '/tmp', '/dev/shm')
