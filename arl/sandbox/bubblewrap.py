@@ -5,9 +5,11 @@ are made, waits for a line on stdin, and then starts the program. As it is the
 first process of its PID namespace, the kernel ends all others with it, and no
 signal from inside ends it. Nobody but the gate has run when it says ready.
 
-Run by root, bwrap makes the namespaces as root and the program becomes a user
-of its own, with no capability in any user namespace. Run by another user, all
-lies in a new user namespace that maps this user alone.
+Run by root, bwrap makes the namespaces as root, and behind the gate the program
+becomes a user of its own, with no capability in any user namespace. The gate
+stays root: bwrap, which has no capabilities left, could not end another user's
+process when the harness is killed. Run by another user, all lies in a new user
+namespace that maps this user alone.
 """
 
 import os
@@ -151,9 +153,8 @@ def command(
   made += _system()
   for target, source in mounts.items():
     made += bind(source, target)
-  made += ['--remount-ro', '/', '--chdir', base.WORK]
+  made += ['--remount-ro', '/', '--chdir', base.WORK, *GATE]
   if user is not None:
     made += ['/usr/bin/setpriv', f'--reuid={user}', f'--regid={user}']
-    made += ['--clear-groups', '--inh-caps=-all', '--bounding-set=-all']
-    made += ['--pdeathsig', 'KILL']
-  return [*made, *GATE, *behind]
+    made += ['--clear-groups', '--inh-caps=-all', '--bounding-set=-all', '--']
+  return [*made, *behind]

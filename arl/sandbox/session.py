@@ -79,30 +79,30 @@ def step(
 
   Raises:
     base.SandboxFailure: the sandbox broke.
+    base.Refused: nothing isolates it; a shell is not run then at all.
   """
   box = start(program)
   try:
+    if '/tmp' not in box.roots:
+      raise base.Refused('a shell without isolation has no folders of its own')
     box.restore(base.WORK, state.work)
-    if '/tmp' in box.roots:  # without isolation it is everybody's
-      box.restore('/tmp', state.tmp)
+    box.restore('/tmp', state.tmp)
     text = programs.fields(state.folder, state.exports, command)
     outcome = box.run(text)
     most = (box.limits.disk, box.limits.inodes)
     try:
       work = files.take(box.roots[base.WORK], *most)
-      tmp = files.take(box.roots['/tmp'], *most) if '/tmp' in box.roots else ()
+      tmp = files.take(box.roots['/tmp'], *most)
     except files.TooMuch:
       return state, outcome._replace(code=None, limit=base.DISK)
     after = state._replace(work=work, tmp=tmp)
-    return _moved(after, box.roots.get('/dev/shm')), outcome
+    return _moved(after, box.roots['/dev/shm']), outcome
   finally:
     box.close()
 
 
-def _moved(state: State, root: int | None) -> State:
+def _moved(state: State, root: int) -> State:
   """A state with the directory and variables that the shell told, if it did."""
-  if root is None:
-    return state
   try:
     told = files.read(root, _AFTER, _TOLD).decode(errors='replace')
   except (OSError, ValueError):  # it was killed, or replaced itself

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 
 from arl.sandbox import base as sandbox
-from arl.sandbox import calls, launch, programs, runs
+from arl.sandbox import calls, isolation, launch, programs, runs
 from experiments.studies.attempts import base
 
 _SLACK = 2.0  # seconds that a run may take beyond its limit
@@ -147,8 +147,10 @@ def left(world: World) -> list[str]:
       found.append(f'process {name} with the mark')
     if fields['State'].startswith('Z') and int(fields['PPid']) == os.getpid():
       found.append(f'zombie {name}')
-  groups = pathlib.Path('/sys/fs/cgroup').rglob(f'arl-{os.getpid()}-*')
-  return found + [str(path) for path in groups]
+  home = isolation.find().home
+  for folder in home.folders if home else ():
+    found += [str(path) for path in folder.glob(f'arl-{os.getpid()}-*')]
+  return found
 
 
 def touched(world: World) -> list[str]:
