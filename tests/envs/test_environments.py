@@ -15,6 +15,7 @@ from arl.envs import (
   countdown,
   gridworld,
   keydoor,
+  retail,
   search,
   shop,
   sokoban,
@@ -35,6 +36,8 @@ ENVS = {
   'countdown 4': (countdown.make(numbers=4, highest=50), 2),
   'keydoor': (keydoor.make(), 10),
   'keydoor 8': (keydoor.make(length=8), 40),
+  'retail': (retail.make(), 8),
+  'retail, large': (retail.make(users=9, orders=4, items=2), 10),
   'search': (search.make(), 3),
   'search, articles': (
     search.make(style='articles', max_hops=3, passages=3),
@@ -162,9 +165,19 @@ def test_states_are_immutable(played):
 JUNK = ('', ' ', 'hello', 'get', 'get(', '()', '\x00', 'é' * 50, 'x' * 10_000)
 
 
+# What is no action elsewhere is said to the user of a desk.
+TALK = {
+  'retail': ('hello', 'get', 'é' * 50),
+  'retail, large': ('hello', 'get', 'é' * 50),
+}
+
+
 @pytest.mark.parametrize('text', JUNK)
-def test_bad_actions_are_observations(played, text):
-  env, _ = played
+@pytest.mark.parametrize('name', ENVS)
+def test_bad_actions_are_observations(name, text):
+  if text in TALK.get(name, ()):
+    pytest.skip('a word to the user is an action')
+  env, _ = ENVS[name]
   state, turn = base.checked_step(env, env.reset(env.task(base.TRAIN, 0)), text)
   assert turn.text.lower().startswith('error: ')
   assert len(turn.text) < 80
@@ -282,6 +295,9 @@ def test_checked_reset():
     (keydoor.make, {'length': 0}, 'length 0'),
     (keydoor.make, {'length': 20}, '61 rooms'),
     (keydoor.make, {'fault': 2}, 'fault is 2'),
+    (retail.make, {'users': 0}, '0 users'),
+    (retail.make, {'orders': 4, 'items': 3}, '4 orders of 3 items'),
+    (retail.make, {'forbidden': 2}, 'forbidden is 2'),
     (search.make, {'style': 'web'}, "no style 'web'; styles: letters, art"),
     (search.make, {'grade': 'bleu'}, "no grade 'bleu'; grades: exact_match"),
     (search.make, {'max_hops': 4}, '1 to 4 hops'),
