@@ -16,7 +16,7 @@ INODES = 'inodes'
 OUTPUT = 'output'
 DISK = 'disk'  # more files than a session keeps
 
-WORK = '/work'  # where a program starts
+WORK = '/task'  # where a program starts
 _NONE: Mapping[str, bytes] = types.MappingProxyType({})
 _EMPTY: Mapping[str, str] = types.MappingProxyType({})
 
@@ -55,9 +55,9 @@ class Limits(NamedTuple):
   Attributes:
     seconds: from its input to its end.
     cpu: seconds of processors.
-    memory: bytes, those of files in /work, /tmp and /dev/shm among them.
+    memory: bytes, those of files in /task, /tmp and /dev/shm among them.
     processes: at once, threads counted.
-    disk: bytes of /work, of /tmp and of /dev/shm, and of a file.
+    disk: bytes of /task, of /tmp and of /dev/shm, and of a file.
     inodes: files, folders and links in each of them.
     output: bytes of stdout, of stderr and of each wanted file.
     open: file descriptors of a process.

@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 
 from arl.sandbox import base, programs, runs
 
+# All that a call needs is there before it waits for what is called.
 _CALL = """
 import json, os, sys
 asked = json.loads(sys.stdin.buffer.read())
 answer = os.dup(1)
 os.dup2(2, 1)
+sys.path.insert(0, '')
 names = {'__name__': 'answer'}
 exec(compile(asked['source'], 'answer.py', 'exec'), names)
 made = json.dumps(names[asked['function']](*asked['arguments']))
@@ -24,8 +26,8 @@ sys.stdout.flush()
 with open(answer, 'w') as file:
   file.write(made)
 """
-# Any program of the same command: what a pool for calls is made of.
-PROGRAM = programs.python('')
+# What a pool for calls is made of.
+PROGRAM = base.Program((*programs.PYTHON, _CALL))
 
 
 class Answer(NamedTuple):
@@ -57,7 +59,7 @@ def call(
     base.SandboxFailure: the sandbox broke; the source is not to blame.
   """
   asked = {'source': source, 'function': function, 'arguments': arguments}
-  program = programs.python(_CALL, json.dumps(asked).encode())
+  program = PROGRAM._replace(stdin=json.dumps(asked).encode())
   outcome = runs.finish(start(program), program)
   if outcome.limit:
     return Answer(None, f'limit: {outcome.limit}', outcome)

@@ -93,6 +93,19 @@ class Pool:
     """Runs a program in one of them."""
     return runs.finish(self.start(program), program)
 
+  def full(self) -> None:
+    """Waits until as many are ready as are kept.
+
+    Raises:
+      base.SandboxFailure: they could not be started.
+    """
+    with self._change:
+      self._change.wait_for(
+        lambda: len(self._waiting) == self._most or self._error
+      )
+      if self._error:
+        raise base.SandboxFailure(f'no sandbox: {self._error}')
+
   def close(self) -> None:
     """Ends all that wait; what runs goes on to its end."""
     with self._change:

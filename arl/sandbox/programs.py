@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from arl.sandbox import base, bubblewrap
 
 _EMPTY = base.Program(())
+# A Python that reads nothing but its source and the standard library.
+PYTHON = (bubblewrap.python(), '-I', '-S', '-B', '-c')
 # Unbuffered, so that the program finds what follows.
 _PYTHON = """
 import os, sys
@@ -35,7 +37,8 @@ def python(
 ) -> base.Program:
   """A Python program, with the standard library and the work directory.
 
-  What it defines is in the module `__main__`.
+  What it defines is in the module `__main__`. A pool for such programs is made
+  of any of them.
 
   Args:
     source: its text.
@@ -44,9 +47,10 @@ def python(
     mounts: path inside -> path outside, read-only.
   """
   text = source.encode()
-  argv = (bubblewrap.python(), '-I', '-S', '-B', '-c', _PYTHON)
   head = f'{len(text):16d}'.encode()
-  return base.Program(argv, files, head + text + stdin, mounts=mounts)
+  return base.Program(
+    (*PYTHON, _PYTHON), files, head + text + stdin, mounts=mounts
+  )
 
 
 def fields(*texts: str) -> bytes:

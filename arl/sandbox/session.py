@@ -1,6 +1,6 @@
 """A shell whose state is a value.
 
-Every command runs in a new sandbox, into which the files of /work and /tmp are
+Every command runs in a new sandbox, into which the files of /task and /tmp are
 put and from which they are taken when all its processes have ended. So a state
 can be kept, compared, stored and stepped from again, any number of times.
 Background processes do not outlive their command.
@@ -30,7 +30,7 @@ class State(NamedTuple):
   """A shell between two commands.
 
   Attributes:
-    work: what is in /work.
+    work: what is in /task.
     tmp: what is in /tmp.
     folder: where it is.
     exports: its exported variables, as bash tells them.

@@ -39,7 +39,7 @@ def test_a_program_gets_what_it_was_given():
     wanted=('a/o', 'nothing'),
   )
   outcome = runs.run(program, LIMITS)
-  assert outcome.stdout == b'stdin file variable /work\n'
+  assert outcome.stdout == b'stdin file variable /task\n'
   assert outcome.stderr == b'err\n' and outcome.code == 3
   assert outcome.files == {'a/o': b'out'} and not outcome.limit
   assert outcome.refused == {'nothing': 'No such file or directory'}
@@ -49,7 +49,7 @@ def test_a_program_gets_what_it_was_given():
 def test_the_environment_is_whole():
   outcome = runs.run(base.Program(('/usr/bin/env',), env={'A': '1'}), LIMITS)
   assert sorted(outcome.stdout.decode().split()) == [
-    'A=1', 'HOME=/work', 'LANG=C.UTF-8', 'PATH=/usr/bin:/bin',
+    'A=1', 'HOME=/task', 'LANG=C.UTF-8', 'PATH=/usr/bin:/bin',
   ]  # fmt: skip
 
 

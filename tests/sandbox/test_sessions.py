@@ -13,6 +13,7 @@ from arl.sandbox import base, calls, files, pool, programs, runs, session
 LIMITS = base.Limits(
   seconds=5.0, memory=128 << 20, disk=1 << 20, inodes=200, output=10_000
 )
+PRINT = programs.python('print(1)')
 START = functools.partial(runs.start, limits=LIMITS)
 pytestmark = pytest.mark.usefixtures('isolated')
 
@@ -25,7 +26,7 @@ def test_a_shell_goes_on_where_it_was():
   state = session.begin({'a/b.txt': b'hello\n'})
   state, _ = _do(state, 'cd a; export X="1 2"; echo hi > /tmp/q; ln -s b.txt l')
   state, outcome = _do(state, 'pwd; echo "$X"; cat /tmp/q l; echo no >&2')
-  assert outcome.stdout == b'/work/a\n1 2\nhi\nhello\nno\n'
+  assert outcome.stdout == b'/task/a\n1 2\nhi\nhello\nno\n'
   _, outcome = _do(state, 'exit 3')
   assert outcome.code == 3
 
@@ -49,8 +50,8 @@ def test_stepping_again_gives_the_same():
 def test_a_shell_that_is_killed_keeps_its_files_and_its_place():
   state = session.begin({})
   start = functools.partial(runs.start, limits=LIMITS._replace(seconds=0.5))
-  state, outcome = session.step(start, state, 'cd /; echo 1 > /work/a; sleep 9')
-  assert outcome.limit == base.SECONDS and state.folder == '/work'
+  state, outcome = session.step(start, state, 'cd /; echo 1 > /task/a; sleep 9')
+  assert outcome.limit == base.SECONDS and state.folder == '/task'
   assert [entry.name for entry in state.work] == ['a']
 
 
@@ -68,7 +69,7 @@ def test_too_much_is_not_kept(command):
 
 
 @pytest.mark.parametrize(
-  'told', ['', '/etc', 'x\\0y\\0z', '\\0', '/nowhere\\0', '/work\\0exit 9']
+  'told', ['', '/etc', 'x\\0y\\0z', '\\0', '/nowhere\\0', '/task\\0exit 9']
 )
 def test_a_shell_may_lie_about_itself(told):
   state, _ = _do(session.State(), 'cd /tmp')
@@ -149,7 +150,7 @@ def test_digests_tell_trees_apart():
 
 
 def test_a_pool_gives_each_sandbox_once():
-  with pool.Pool(calls.PROGRAM, LIMITS, ready=2) as made:
+  with pool.Pool(PRINT, LIMITS, ready=2) as made:
     program = programs.python(
       "import os; print(os.path.exists('/tmp/x')); open('/tmp/x', 'w')"
     )
@@ -166,7 +167,7 @@ def test_a_pool_of_sessions():
 
 
 def test_a_pool_outlives_the_threads_that_use_it():
-  with pool.Pool(calls.PROGRAM, LIMITS, ready=1) as made:
+  with pool.Pool(PRINT, LIMITS, ready=1) as made:
     outcomes = []
     for _ in range(3):
       work = threading.Thread(
@@ -178,7 +179,7 @@ def test_a_pool_outlives_the_threads_that_use_it():
 
 
 def test_a_sandbox_that_ended_while_it_waited_is_not_used():
-  with pool.Pool(calls.PROGRAM, LIMITS, ready=1) as made:
+  with pool.Pool(PRINT, LIMITS, ready=1) as made:
     while not made._waiting:
       time.sleep(0.01)
     dead = made._waiting[0]
@@ -188,20 +189,27 @@ def test_a_sandbox_that_ended_while_it_waited_is_not_used():
 
 
 def test_a_pool_runs_its_command_only():
-  with pool.Pool(calls.PROGRAM, LIMITS) as made:  # noqa: SIM117
+  with pool.Pool(PRINT, LIMITS) as made:  # noqa: SIM117
     with pytest.raises(ValueError, match='this pool runs'):
       made.run(base.Program(('/bin/true',)))
   with pytest.raises(base.SandboxFailure, match='closed'):
-    made.run(calls.PROGRAM)
+    made.run(PRINT)
   with pytest.raises(ValueError, match='1 sandbox or more'):
-    pool.Pool(calls.PROGRAM, ready=0)
+    pool.Pool(PRINT, ready=0)
 
 
 def test_a_pool_that_cannot_start_says_so(tmp_path):
-  broken = calls.PROGRAM._replace(mounts={'/base': str(tmp_path / 'missing')})
+  broken = PRINT._replace(mounts={'/base': str(tmp_path / 'missing')})
   with pool.Pool(broken, LIMITS) as made:  # noqa: SIM117
     with pytest.raises(base.SandboxFailure, match='missing'):
-      made.run(calls.PROGRAM)
+      made.run(PRINT)
+
+
+def test_a_pool_of_calls():
+  with pool.Pool(calls.PROGRAM, LIMITS) as made:
+    source = 'def f(a, b): return a + b'
+    answers = [calls.call(made.start, source, 'f', [i, 1]) for i in range(3)]
+  assert [answer.value for answer in answers] == [1, 2, 3]
 
 
 def _call(source, *arguments):

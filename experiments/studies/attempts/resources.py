@@ -110,7 +110,7 @@ ask('mq_open', lambda: c('mq_open', b'/q', os.O_CREAT | os.O_RDWR, 0o600, None))
     'fills every folder that it can write',
     """
 total = 0
-for folder in ('/work', '/tmp', '/dev/shm', '/', '/dev', '/var/tmp', '/run'):
+for folder in ('/task', '/tmp', '/dev/shm', '/', '/dev', '/var/tmp', '/run'):
   for i in range(100):
     try:
       with open(f'{folder}/x{i}', 'wb', buffering=0) as file:
