@@ -46,10 +46,19 @@ def read(text: str) -> list[Edit]:
   if not text[places[0] + len(_TAGS[0]) : places[1]].strip():
     raise FormError('the thought is empty')
   solution = text[places[2] + len(_TAGS[2]) : places[3]]
-  edits = [Edit(b['path'].strip(), b['search'], b['replace'])
-           for b in _BLOCK.finditer(solution)]  # fmt: skip
+  return blocks(solution)
+
+
+def blocks(text: str) -> list[Edit]:
+  """The edit blocks of a text, as `read` has them.
+
+  Raises:
+    FormError: there is none.
+  """
+  found = _BLOCK.finditer(text)
+  edits = [Edit(b['path'].strip(), b['search'], b['replace']) for b in found]
   if not edits:
-    raise FormError('no edit block in the solution')
+    raise FormError('there is no edit block')
   return edits
 
 

@@ -59,7 +59,7 @@ def test_a_new_file_and_a_line_that_goes():
   [
     (RIGHT, 'is there 0 times'),
     (said(RIGHT) + said(RIGHT), 'is there 2 times'),
-    (said('no block'), 'no edit block'),
+    (said('no block'), 'there is no edit block'),
     (said(RIGHT, thought=' '), 'the thought is empty'),
     (f'<solution>{RIGHT}</solution><think>a</think>', 'not in order'),
   ],

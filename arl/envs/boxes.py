@@ -1,0 +1,117 @@
+"""Warm sandboxes for environments, and what functions of a source give in them.
+
+The sandboxes are made when the first program needs one.
+"""
+
+import atexit
+import contextlib
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from arl.envs import base
+from arl.rewards import outcomes
+from arl.sandbox import base as sandbox
+from arl.sandbox import calls, isolation, pool, session
+
+_EACH = """
+
+def _each(name, arguments):
+  made = []
+  for one in arguments:
+    try:
+      made.append([globals()[name](*one)])
+    except Exception as error:
+      made.append(type(error).__name__)
+  return made
+"""
+_READY = 4  # sandboxes that wait
+PYTHON, SHELL = 'python', 'shell'
+_PROGRAMS = {PYTHON: calls.PROGRAM, SHELL: session.PROGRAM}
+
+
+def limits(seconds: float) -> sandbox.Limits:
+  """What a program of a task may use."""
+  return sandbox.DEFAULT._replace(seconds=seconds, cpu=seconds, output=1 << 16)
+
+
+def check(unsafe_without_isolation: bool) -> None:
+  """Refuses to run untrusted programs where nothing isolates them.
+
+  Raises:
+    sandbox.Refused: it says what to install.
+  """
+  isolation.find(unsafe_without_isolation)
+
+
+@functools.cache
+def of(kind: str, most: sandbox.Limits, unsafe: bool) -> pool.Pool:
+  """The sandboxes of a kind, shared by all environments of this process."""
+  made = pool.Pool(_PROGRAMS[kind], most, _READY, unsafe)
+  atexit.register(made.close)
+  return made
+
+
+@contextlib.contextmanager
+def working() -> Iterator[None]:
+  """Says of a sandbox that fails that no program is to blame."""
+  try:
+    yield
+  except sandbox.SandboxFailure as error:
+    raise base.InfrastructureFailure(f'the sandbox failed: {error}') from error
+
+
+def observe(
+  source: str,
+  function: str,
+  arguments: Sequence[Sequence[Any]],
+  seconds: float,
+  unsafe: bool,
+) -> list[Any]:
+  """What a function of an untrusted source gives for arguments.
+
+  All run in one sandbox; where the source breaks that off, each in its own.
+
+  Returns:
+    For each [result], or a text: 'timeout', 'SyntaxError', 'it broke off' or
+    the name of what was raised. All of it is what the source claims.
+
+  Raises:
+    InfrastructureFailure: the sandbox broke.
+  """
+  try:
+    compile(source, 'answer.py', 'exec', dont_inherit=True)
+  except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+    return ['SyntaxError'] * len(arguments)
+  made = of(PYTHON, limits(seconds), unsafe)
+  asked = [function, [list(one) for one in arguments]]
+  with working():
+    whole = calls.call(made.start, source + _EACH, '_each', asked)
+  if _fits(whole.value, len(arguments)):
+    return whole.value
+  if whole.outcome.limit:
+    return ['timeout'] * len(arguments)
+  if len(arguments) == 1:
+    return ['it broke off']
+  return [
+    observe(source, function, [one], seconds, unsafe)[0] for one in arguments
+  ]
+
+
+def _fits(value: Any, count: int) -> bool:
+  """Whether an answer has the form of `_each`; a source may forge it."""
+  form = lambda one: isinstance(one, list) and len(one) == 1
+  return (
+    isinstance(value, list)
+    and len(value) == count
+    and all(isinstance(one, str) or form(one) for one in value)
+  )
+
+
+def outcome(observed: Any, expected: Any) -> str:
+  """The name in `arl.rewards.outcomes` of an answer, given the right one."""
+  if isinstance(observed, list):
+    right = calls.same(observed[0], expected)
+    return outcomes.PASSED if right else outcomes.FAILED
+  kinds = {'SyntaxError': outcomes.NOT_COMPILED, 'timeout': outcomes.TIMEOUT}
+  return kinds.get(observed, outcomes.CRASHED)
