@@ -55,7 +55,7 @@ class Limits(NamedTuple):
   Attributes:
     seconds: from its input to its end.
     cpu: seconds of processors.
-    memory: bytes, those of files in /task, /tmp and /dev/shm among them.
+    memory: bytes; with cgroups those of files in /task, /tmp and /dev/shm, too.
     processes: at once, threads counted.
     disk: bytes of /task, of /tmp and of /dev/shm, and of a file.
     inodes: files, folders and links in each of them.
@@ -74,6 +74,13 @@ class Limits(NamedTuple):
 
 
 DEFAULT = Limits()
+
+
+def check(limits: Limits) -> None:
+  """Raises ValueError if a limit is none."""
+  for name, most in limits._asdict().items():
+    if not most > 0:
+      raise ValueError(f'limit {name} has to be positive, not {most}')
 
 
 class Outcome(NamedTuple):

@@ -23,7 +23,7 @@ class Box:
 
   Raises:
     base.SandboxFailure: it did not start.
-    ValueError: the program cannot be asked for.
+    ValueError: the program cannot be asked for, or a limit is none.
   """
 
   def __init__(
@@ -32,6 +32,7 @@ class Box:
     limits: base.Limits,
     how: isolation.Isolation,
   ):
+    base.check(limits)
     self.limits, self._how, self._opened = limits, how, False
     try:
       with contextlib.ExitStack() as stack:

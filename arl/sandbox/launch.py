@@ -225,7 +225,7 @@ def _reap(process: subprocess.Popen) -> None:
 def _stop(process: subprocess.Popen) -> None:
   """The last resort, where no handle was had; else it has ended already."""
   with contextlib.suppress(subprocess.TimeoutExpired):
-    process.wait(0.2 if process.poll() is None else 0)
+    process.wait(2)
   if process.poll() is None:
     process.kill()
   _reap(process)

@@ -114,6 +114,12 @@ def test_variables_have_names(env):
     runs.run(_shell('true', env=env), LIMITS)
 
 
+@pytest.mark.parametrize('name', base.Limits._fields)
+def test_limits_are_positive(name):
+  with pytest.raises(ValueError, match=f'limit {name}'):
+    runs.run(_shell('true'), LIMITS._replace(**{name: 0}))
+
+
 def test_a_sandbox_that_does_not_start_is_no_outcome(tmp_path):
   missing = {'/base': str(tmp_path / 'missing')}
   with pytest.raises(base.SandboxFailure, match='missing'):
