@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 _OPEN, _CLOSE = '([{', ')]}'
 _THOUSANDS = re.compile(r'[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?')
+# With these around, what looks like a list says one thing.
+_RELATION = re.compile(r'[=<>:|]|\\(?:leq?|geq?|neq?|mid|in|colon)(?![a-z])')
 _SET = '{}'
 
 
@@ -29,10 +31,10 @@ class Listed(NamedTuple):
 def read(formula: str) -> Listed | None:
   r"""What a formula lists; None if it is no list.
 
-  `1,250` is a number, and `(1,250)` a pair. What stands around an equation is
-  no list: `k=5,6` says two things of one variable.
+  `1,250` is a number, and `(1,250)` a pair. With an equation or the like in it
+  it is no list: `k=5,6` says two things of one variable.
   """
-  if '=' in formula or _THOUSANDS.fullmatch(formula):
+  if _RELATION.search(formula) or _THOUSANDS.fullmatch(formula):
     return None
   parts = _split(formula)
   if len(parts) > 1:

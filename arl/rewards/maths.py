@@ -20,9 +20,25 @@ _WRAPPED = re.compile(
   r'\\(?:text(?:bf|it|rm|tt)?|math(?:rm|bf|it|sf|tt|bb|cal|frak)|boldsymbol'
   r'|operatorname|mbox)\s*\{([^{}]*)\}'
 )
-_LETTER = re.compile(r'\\(?:text|math)[a-z]*\{([A-Za-z])\}')
+# What is measured, after a number: in a font of text, a word of its own, or one
+# of these. A letter alone is a variable.
+_UNIT = re.compile(
+  r'(.*\d[^A-Za-z]*?)(?:'
+  r'(?:\\[,;! ]|\s)*\\(?:text|mbox|textrm)\{\s*[A-Za-z][A-Za-z ./]*\}'
+  r'|(?:\\[,;! ]|\s)*\\mathrm\{\s*[A-Za-z][A-Za-z ./]+\}'
+  r'|\s*(?:[cmk]m|[km]g|ml|ft|hrs?|mins?|secs?|mph)'
+  r'|\s+[A-Za-z]{3,}(?:\s+[A-Za-z]+)*'
+  r')(?:\^\{?[23]\}?)?',
+  re.DOTALL,
+)
 _SCIENTIFIC = re.compile(r'([-+]?\d+(?:\.\d+)?)[eE]([-+]?\d{1,3})')
-_SPACE = re.compile(r'\\(?:[,;!: ]|(?:left|right)(?![a-z]))|~|\s')
+_AROUND = re.compile(r'\\[\[(](.*)\\[\])]', re.DOTALL)
+_REPEATING = re.compile(r'(\d*)\.(\d*)\\overline\{(\d{1,9})\}')
+_BUILT = re.compile(r'\\\{[A-Za-z](?::|\||\\mid\s)(.*)\\\}')
+# The space that ends a command before a letter is kept.
+_SPACE = re.compile(
+  r'\\(?:left|right)(?![a-z])\s*|(\\[A-Za-z]+)\s+(?=[A-Za-z])|\\[,;!: ]|~|\s'
+)
 
 
 @functools.cache
@@ -65,11 +81,13 @@ def verify(gold: str, text: str) -> verdict.Verdict:
 
 def same(gold: str, answer: str) -> verdict.Verdict:
   """Whether two formulas are equal, as `verify` says of answers."""
-  left, right = _plain(gold), _plain(answer)
-  if left == right:
+  if gold.strip() == answer.strip():
     return verdict.scored(1.0)
   if large := sizes.too_large(answer):
     return verdict.timeout(f'not worked out: {large}')
+  left, right = _plain(gold), _plain(answer)
+  if left == right:
+    return verdict.scored(1.0)
   if answers.has_words(left) or answers.has_words(right):
     return verdict.scored(left.casefold() == right.casefold(), 'as text')
   try:
@@ -92,20 +110,35 @@ def _plain(text: str) -> str:
   *_, normalization = _libraries()
   config = normalization.NormalizationConfig(
     basic_latex=True,
-    units=True,
+    units=False,
     malformed_operators=True,
     nits=True,
     boxed='none',
     equations=False,
   )
   text = text.strip().strip('$').rstrip('.').strip()
-  text = _LETTER.sub(r' \1', text)  # a variable, where the library sees a unit
+  if around := _AROUND.fullmatch(text):
+    text = around[1]
+  if measured := _UNIT.fullmatch(text):
+    text = measured[1]
   text = normalization.normalize_latex(text, config) or text
   while (unwrapped := _WRAPPED.sub(r'\1', text)) != text:
     text = unwrapped
   if power := _SCIENTIFIC.fullmatch(text):
     text = f'{power[1]}*10^{{{power[2]}}}'
-  return text if answers.has_words(text) else _SPACE.sub('', text)
+  if repeating := _REPEATING.fullmatch(text):
+    text = _fraction(*repeating.groups())
+  if answers.has_words(text):
+    return text
+  text = _SPACE.sub(lambda m: f'{m[1]} ' if m[1] else '', text)
+  return built[1] if (built := _BUILT.fullmatch(text)) else text
+
+
+def _fraction(whole: str, once: str, again: str) -> str:
+  """A decimal whose last digits repeat, as the fraction that it is."""
+  nines = (10 ** len(again) - 1) * 10 ** len(once)
+  top = int(f'{whole}{once}{again}') - int(f'{whole}{once}' or 0)
+  return rf'\frac{{{top}}}{{{nines}}}'
 
 
 def _read(formula: str) -> Any:

@@ -12,7 +12,6 @@ import contextlib
 import pickle
 import queue
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -35,8 +34,10 @@ class Pool:
 
   A verifier is a function that an import finds, of picklable arguments; it
   returns a number or a Verdict. What it raises is an error verdict, as is the
-  death of its process; a call that exceeds its seconds is a timeout. The clock
-  starts when a worker takes the call, not while it waits for one.
+  death of its process; a call that exceeds its seconds is a timeout. They are
+  of the processor, so that a busy machine makes no difference, and a call may
+  take five times as long, to wait for something; both count from when a worker
+  takes it.
 
   A call that takes longer than most is late: another worker takes its place,
   and it goes on at a low priority. Four times as many calls as there are
@@ -59,7 +60,7 @@ class Pool:
 
     Args:
       count: calls at once, apart from late ones.
-      seconds: a call may take, of wall time.
+      seconds: of the processor that a call may use.
       patience: seconds after which a call is late.
       memory: bytes that a worker may have beyond those it starts with.
       warm: called once, before any worker is made: what it imports and builds
@@ -147,15 +148,15 @@ class Pool:
       call.answer.set_result(verdict.error('the pool can make no worker'))
       self._idle.put(None)
       return
-    start = time.monotonic()
-    found = _ask(worker, call.request, min(self._patience, call.seconds))
+    given = _give(worker, call.request)
+    found = _hear(given, min(self._patience, call.seconds))
     if found not in (None, _DIED):
       self._idle.put(worker)
       call.answer.set_result(found)
       return
     if found is None and call.seconds > self._patience:
       self._let_late(worker)
-      self._late.submit(self._finish, worker, start, call)
+      self._late.submit(self._finish, worker, given, call)
     else:
       self._end(worker)
       call.answer.set_result(found or _too_late(call))
@@ -172,9 +173,11 @@ class Pool:
     if oldest:
       self._kill(oldest)  # its thread is told by the socket
 
-  def _finish(self, worker: workers.Worker, start: float, call: _Call) -> None:
+  def _finish(
+    self, worker: workers.Worker, given: workers.Given | None, call: _Call
+  ) -> None:
     """Answers a call that is late."""
-    found = _hear(worker, start + call.seconds - time.monotonic())
+    found = _hear(given, call.seconds)
     with self._lock:
       ours = self._running_late.pop(worker.pid, None)
     if ours:
@@ -226,22 +229,21 @@ class Pool:
 
 
 def _too_late(call: _Call) -> verdict.Verdict:
-  return verdict.timeout(f'no verdict within {call.seconds:g} s')
+  return verdict.timeout(f'no verdict within {call.seconds:g} s of work')
 
 
-def _ask(
-  worker: workers.Worker, request: bytes, seconds: float
-) -> verdict.Verdict | None:
-  """Gives a worker a call; what it answers, or None if nothing yet."""
+def _give(worker: workers.Worker, request: bytes) -> workers.Given | None:
   try:
-    workers.call(worker, request)
+    return workers.give(worker, request)
   except OSError:
-    return _DIED
-  return _hear(worker, seconds)
+    return None
 
 
-def _hear(worker: workers.Worker, seconds: float) -> verdict.Verdict | None:
+def _hear(
+  given: workers.Given | None, seconds: float
+) -> verdict.Verdict | None:
+  """What a worker answers; None if nothing yet."""
   try:
-    return workers.answer(worker, seconds)
+    return workers.answer(given, seconds) if given else _DIED
   except (EOFError, OSError):
     return _DIED

@@ -3,17 +3,23 @@
 import contextlib
 import json
 import os
+import pathlib
 import pickle
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from arl.rewards import nursery, verdict
 
-_LOW = 10
+WALL = 5
+_LOW = 10  # priority
+_SOON = 0.01
+_PROC = pathlib.Path('/proc')
+_TICKS = os.sysconf('SC_CLK_TCK')
 
 
 class Worker(NamedTuple):
@@ -69,22 +75,63 @@ class Workers:
     self.nursery.wait()
 
 
-def call(worker: Worker, request: bytes) -> None:
+class Given(NamedTuple):
+  """A call that a worker has, and when it got it.
+
+  Attributes:
+    worker: who has it.
+    wall: the time then.
+    processor: what the worker had used of the processor then.
+  """
+
+  worker: Worker
+  wall: float
+  processor: float
+
+
+def give(worker: Worker, request: bytes) -> Given:
   """Gives a worker a call; OSError where it is gone."""
+  given = Given(worker, time.monotonic(), _used(worker))
   worker.link.settimeout(None)
   nursery.send(worker.link, request)
+  return given
 
 
-def answer(worker: Worker, seconds: float) -> verdict.Verdict | None:
-  """What a worker answers; None if nothing within so many seconds.
+def _used(worker: Worker) -> float:
+  """Seconds of the processor that a worker and children it waited for used.
 
-  EOFError or OSError where it is gone.
+  Without a /proc that tells it, the time.
   """
-  worker.link.settimeout(max(seconds, 1e-3))
   try:
-    return verdict.Verdict(*json.loads(nursery.receive(worker.link)))
-  except TimeoutError:
-    return None
+    stat = (_PROC / str(worker.pid) / 'stat').read_text()
+  except OSError:
+    return time.monotonic()
+  return sum(map(int, stat.rpartition(')')[2].split()[11:15])) / _TICKS
+
+
+def answer(given: Given, seconds: float) -> verdict.Verdict | None:
+  """What a worker answers, if it does before it has used so many seconds.
+
+  Of the processor, so that a busy machine makes no difference; of wall time it
+  has `WALL` times as many, for what waits.
+
+  Returns:
+    Its verdict, or None. EOFError or OSError where it is gone.
+  """
+  link = given.worker.link
+  while True:
+    used = _used(given.worker) - given.processor
+    passed = time.monotonic() - given.wall
+    left = min(seconds - used, WALL * seconds - passed)
+    if left <= 0:
+      return None
+    link.settimeout(max(left, _SOON))
+    try:
+      link.recv(1, socket.MSG_PEEK)
+    except TimeoutError:
+      continue
+    link.settimeout(None)
+    return verdict.Verdict(*json.loads(nursery.receive(link)))
 
 
 def put_last(worker: Worker) -> None:

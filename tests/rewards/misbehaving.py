@@ -52,6 +52,14 @@ def slow(seconds, value):
   return value
 
 
+def works(seconds):
+  """Uses the processor for so long, whoever else does."""
+  start = time.process_time()
+  while time.process_time() - start < seconds:
+    pass
+  return 1.0
+
+
 def spins_in_c():
   signal.signal(signal.SIGTERM, signal.SIG_IGN)
   return len(str(9 ** (9**9)))

@@ -45,6 +45,14 @@ MORE = [
   (r'\sqrt{2}', r'\boxed{1.41}', NO),
   ('1e-7', r'\boxed{0.0000001}', YES),
   ('10', r'\boxed{10\text{ cm}}', YES),
+  ('10', r'\boxed{10 cm}', YES),
+  ('10', r'\boxed{10cm}', YES),
+  ('10', r'\boxed{10\text{ cm}^2}', YES),
+  ('10', r'\boxed{10\,\mathrm{cm}}', YES),
+  ('10', r'\boxed{10 apples}', YES),
+  ('10', r'\boxed{10m}', NO),
+  ('5+a', r'\boxed{a+5m}', NO),
+  (r'x\text{ if }y', r'\boxed{x}', NO),
   ('x^2+2x+1', r'\boxed{(x+1)^2}', YES),
   ('x^2+2x+1', r'\boxed{(x-1)^2}', NO),
   (r'\{1, 2\}', r'\boxed{\{2, 1\}}', YES),
@@ -55,6 +63,15 @@ MORE = [
   ('east', r'\boxed{west}', NO),
   ('(C)', r'\boxed{\text{(C)}}', YES),
   (r'\infty', r'\boxed{-\infty}', NO),
+  ('5', r'\boxed{\[5\]}', YES),
+  ('1/3', r'\boxed{0.\overline{3}}', YES),
+  (r'2.1\overline{45}', r'\boxed{\frac{118}{55}}', YES),
+  (r'\{x: x>1\}', r'\boxed{\emptyset}', NO),
+  (r'\{x \mid x > 1\}', r'\boxed{x>1}', YES),
+  (r'\{x | x>1\}', r'\boxed{\{x : x > 2\}}', NO),
+  (r'\pi n', r'\boxed{n \cdot \pi}', YES),
+  ('(0,\\infty)', r'\boxed{(0, +\infty)}', YES),
+  ('(0,1)\\cup(2,3)', r'\boxed{(2,3)\cup(0,1)}', YES),
   ('0', r'\boxed{0.0}', YES),
   ('0', r'\boxed{0.0000001}', NO),
 ]  # fmt: skip
@@ -133,11 +150,27 @@ def test_what_is_large_enough_is_worked_out(text):
 
 
 @pytest.mark.parametrize(
-  'junk', ['$', '\\boxed{', '{', '\\(', '<answer>', '1,', '**', '<think>', '^']
+  'junk',
+  [
+    '$',
+    '\\boxed{',
+    '{',
+    '\\(',
+    '<answer>',
+    '1,',
+    '**',
+    '<think>',
+    '^',
+    '5',
+    ' ',
+    ' a',
+  ],
 )
 def test_reading_is_linear(junk):
   start = time.monotonic()
   maths.verify('5', junk * (200_000 // len(junk)))
+  maths.verify('5', rf'\boxed{{{junk * (200_000 // len(junk))}}}')
+  maths.verify('5', rf'\boxed{{{"5 " + junk * (990 // len(junk))}}}')
   assert time.monotonic() - start < 2
 
 
