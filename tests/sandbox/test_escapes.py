@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from arl.sandbox import runs
+from arl.sandbox import isolation, runs
 from experiments.studies.attempts import (
   base,
   forgeries,
@@ -63,3 +63,24 @@ def test_a_program_that_escapes_is_seen(aim):
   leaky = base.Attempt('says so', f"print('ESCAPED {aim.secret}')", ('1',))
   found, _ = world.attempt(leaky, aim)
   assert [each.split()[0] for each in found] == ['ESCAPED', 'the', 'ended']
+
+
+# Those that do no harm and stay on the machine. What they find shows that they look.
+@pytest.mark.parametrize(
+  'name',
+  [
+    'unix sockets',
+    '/proc of the host',
+    'pidfd',
+    'memory of no process',
+    'other sockets',
+    'hard link as output',
+  ],
+)
+def test_attempts_succeed_without_isolation(name, monkeypatch):
+  bare = isolation.Isolation('', os.geteuid() == 0, None)
+  monkeypatch.setattr(isolation, 'find', lambda unsafe: bare)
+  with world.make() as made:
+    monkeypatch.setattr(world, 'left', lambda world: [])
+    found, _ = world.attempt(ATTEMPTS[name], made)
+  assert found
