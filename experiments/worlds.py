@@ -35,6 +35,41 @@ WORLDS = {
     'imitated': 600,
     'steps': 40,
   },
+  'search': {
+    'env': {'name': 'search.make'},
+    'rollout': {
+      'max_turns': 4,
+      'turn_tokens': 20,
+      'response_tokens': 80,
+      'context': 192,
+    },
+    'imitated': 900,
+    'steps': 40,
+  },
+  'coding': {
+    'env': {'name': 'coding.make'},
+    'rollout': {
+      'strategy': 'asynchronous.multi_turn',
+      'max_turns': 2,
+      'turn_tokens': 32,
+      'response_tokens': 64,
+      'context': 160,
+    },
+    'imitated': 600,
+    'steps': 40,
+  },
+  'terminal': {
+    'env': {'name': 'terminal.make'},
+    'rollout': {
+      'strategy': 'asynchronous.multi_turn',
+      'max_turns': 4,
+      'turn_tokens': 20,
+      'response_tokens': 80,
+      'context': 160,
+    },
+    'imitated': 600,
+    'steps': 40,
+  },
 }
 
 
@@ -50,10 +85,14 @@ def set_up(config: ml_collections.ConfigDict, name: str, imitate: bool) -> None:
     )
   world = WORLDS[name]
   config.env = dict(world['env'])
-  config.rollout.update(world['rollout'])
+  rollout = dict(world['rollout'])
+  config.eval.strategy = rollout.pop('strategy', config.eval.strategy)
+  config.rollout.update(rollout)
   if not imitate:
+    config.rollout.strategy = config.eval.strategy
     config.steps = world['steps']
     return
+  config.prompts.size = 2000  # what programs did in these is remembered
   config.steps = config.optimizer.decay = world['imitated']
   config.eval.every = config.checkpoint.every = world['imitated']
 

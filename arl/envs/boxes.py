@@ -1,11 +1,14 @@
 """Warm sandboxes for environments, and what functions of a source give in them.
 
-The sandboxes are made when the first program needs one.
+The sandboxes are made when the first program needs one. What small programs did
+is remembered, so that a step from one state by one action is the same step each
+time, and costs once.
 """
 
 import atexit
 import contextlib
 import functools
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -26,6 +29,8 @@ def _each(name, arguments):
   return made
 """
 _READY = 4  # sandboxes that wait
+_SMALL = 1 << 12  # bytes of what is remembered of a program, and of what came
+_REMEMBERED = 1 << 14  # programs
 PYTHON, SHELL = 'python', 'shell'
 _PROGRAMS = {PYTHON: calls.PROGRAM, SHELL: session.PROGRAM}
 
@@ -61,6 +66,10 @@ def working() -> Iterator[None]:
     raise base.InfrastructureFailure(f'the sandbox failed: {error}') from error
 
 
+class _NotKept(Exception):
+  """What came of a program, which is much, or was ended by a limit."""
+
+
 def observe(
   source: str,
   function: str,
@@ -83,19 +92,66 @@ def observe(
     compile(source, 'answer.py', 'exec', dont_inherit=True)
   except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
     return ['SyntaxError'] * len(arguments)
-  made = of(PYTHON, limits(seconds), unsafe)
-  asked = [function, [list(one) for one in arguments]]
-  with working():
-    whole = calls.call(made.start, source + _EACH, '_each', asked)
-  if _fits(whole.value, len(arguments)):
-    return whole.value
-  if whole.outcome.limit:
+  asked = json.dumps([function, [list(one) for one in arguments]])
+  given, outcome = _remembered(_called, source, asked, seconds, unsafe)
+  if _fits(given, len(arguments)):
+    return given
+  if outcome.limit:
     return ['timeout'] * len(arguments)
   if len(arguments) == 1:
     return ['it broke off']
   return [
     observe(source, function, [one], seconds, unsafe)[0] for one in arguments
   ]
+
+
+def run(
+  shell: session.State, command: str, seconds: float, unsafe: bool
+) -> tuple[session.State, sandbox.Outcome]:
+  """A command in a shell: the shell after it, and how it went.
+
+  Raises:
+    InfrastructureFailure: the sandbox broke.
+  """
+  return _remembered(_commanded, shell, command, seconds, unsafe)
+
+
+def _remembered(function, *asked) -> Any:
+  if len(repr(asked)) > _SMALL:
+    return function.__wrapped__(*asked)
+  try:
+    return function(*asked)
+  except _NotKept as made:
+    return made.args[0]
+
+
+def _remembering(function):
+  """Remembers what came of programs; what is raised is not kept."""
+
+  @functools.lru_cache(_REMEMBERED)
+  def kept(*asked):
+    made = function(*asked)
+    if made[1].limit or len(repr(made)) > _SMALL:
+      raise _NotKept(made)
+    return made
+
+  kept.__wrapped__ = function
+  return kept
+
+
+@_remembering
+def _called(source, asked, seconds, unsafe):
+  made = of(PYTHON, limits(seconds), unsafe)
+  with working():
+    whole = calls.call(made.start, source + _EACH, '_each', json.loads(asked))
+  return whole.value, whole.outcome
+
+
+@_remembering
+def _commanded(shell, command, seconds, unsafe):
+  made = of(SHELL, limits(seconds), unsafe)
+  with working():
+    return session.step(made.start, shell, command)
 
 
 def _fits(value: Any, count: int) -> bool:
@@ -108,7 +164,7 @@ def _fits(value: Any, count: int) -> bool:
   )
 
 
-def outcome(observed: Any, expected: Any) -> str:
+def graded(observed: Any, expected: Any) -> str:
   """The name in `arl.rewards.outcomes` of an answer, given the right one."""
   if isinstance(observed, list):
     right = calls.same(observed[0], expected)

@@ -177,7 +177,7 @@ def _step(rules: _Rules, state: State, text: str) -> tuple[State, episode.Turn]:
   asked = [[x] for x in shown + data['inputs']]
   seen = boxes.observe(source, 'f', asked, rules.seconds, rules.unsafe)
   wanted = [_result(data['steps'], x) for x in shown + data['inputs']]
-  results = list(map(boxes.outcome, seen, wanted))
+  results = list(map(boxes.graded, seen, wanted))
   if results[0] != outcomes.PASSED and after.turns < rules.tries:
     told = seen[0] if isinstance(seen[0], str) else repr(seen[0][0])
     return after, episode.Turn(f'error: f({shown[0]}) is {told[:40]}')

@@ -258,7 +258,7 @@ def _judge(rules: _Rules, data: Mapping[str, Any], files) -> float:
       seen = boxes.observe(
         files[path], name, asked, rules.seconds, rules.unsafe
       )
-      results += map(boxes.outcome, seen, repair_bank.results(name, asked))
+      results += map(boxes.graded, seen, repair_bank.results(name, asked))
   grade = outcomes.all_passed if rules.grade == 'tests' else outcomes.fraction
   verdict = grade(results)
   if verdict.score is None:

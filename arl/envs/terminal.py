@@ -218,9 +218,7 @@ def _step(rules: _Rules, state: State, text: str) -> tuple[State, episode.Turn]:
   if not text or '\0' in text:
     after = after._replace(last='error: say a command')
     return after, episode.Turn(after.last, process=0.0)
-  made = boxes.of(boxes.SHELL, boxes.limits(rules.seconds), rules.unsafe)
-  with boxes.working():
-    shell, outcome = session.step(made.start, state.shell, text)
+  shell, outcome = boxes.run(state.shell, text, rules.seconds, rules.unsafe)
   due = data['plan'][state.steps : state.steps + 1]
   next_ = float(due == [text])
   after = after._replace(

@@ -156,7 +156,16 @@ def test_each_input_counts_where_a_source_breaks_off_at_one():
   source = 'import os\ndef f(x): os._exit(1) if x == 2 else None\n'
   seen = boxes.observe(source, 'f', [[1], [2], [3]], 3.0, False)
   assert seen == [[None], 'it broke off', [None]]
-  assert boxes.outcome(seen[1], None) == outcomes.CRASHED
+  assert boxes.graded(seen[1], None) == outcomes.CRASHED
+
+
+def test_what_a_program_did_is_remembered_unless_it_is_much():
+  env = terminal.make()
+  state = env.reset(env.task(base.TRAIN, 0))
+  for command in ('echo $RANDOM', 'date +%N'):
+    assert env.step(state, command) == env.step(state, command)
+  large = 'head -c 9999 /dev/urandom > a; cksum a'
+  assert env.step(state, large)[1] != env.step(state, large)[1]
 
 
 def test_a_broken_sandbox_is_no_fault_of_the_source(monkeypatch):
@@ -164,10 +173,11 @@ def test_a_broken_sandbox_is_no_fault_of_the_source(monkeypatch):
     raise sandbox.SandboxFailure('no memory')
 
   monkeypatch.setattr(boxes.calls, 'call', fails)
-  env = coding.make()
+  env = coding.make(seconds=2.5)
   state = env.reset(env.task(base.TRAIN, 0))
-  with pytest.raises(base.InfrastructureFailure, match='failed: no memory'):
-    env.step(state, env.oracle(state))
+  for _ in range(2):
+    with pytest.raises(base.InfrastructureFailure, match='failed: no memory'):
+      env.step(state, env.oracle(state))
 
 
 # --- A shell ------------------------------------------------------------------
