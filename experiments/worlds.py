@@ -1,7 +1,9 @@
 """Environments that the quickstart's small model learns, and their budgets.
 
 Of each world: the block of its environment, what its episodes need beside
-`common.base`, the supervised steps of its warm start, and its rollout batches.
+`common.base`, the supervised steps of its warm start and its rollout batches.
+What programs do is remembered, so warm starts of worlds that run them see few
+tasks.
 """
 
 import ml_collections
@@ -25,7 +27,7 @@ WORLDS = {
     'steps': 40,
   },
   'keydoor': {
-    'env': {'name': 'keydoor.make', 'length': 1, 'sides': 2},
+    'env': {'name': 'keydoor.make', 'length': 1, 'sides': 2, 'fault': 0.5},
     'rollout': {
       'max_turns': 8,
       'turn_tokens': 8,
@@ -55,6 +57,7 @@ WORLDS = {
       'response_tokens': 64,
       'context': 160,
     },
+    'tasks': 2000,
     'imitated': 600,
     'steps': 40,
   },
@@ -67,6 +70,7 @@ WORLDS = {
       'response_tokens': 80,
       'context': 160,
     },
+    'tasks': 2000,
     'imitated': 600,
     'steps': 40,
   },
@@ -92,7 +96,7 @@ def set_up(config: ml_collections.ConfigDict, name: str, imitate: bool) -> None:
     config.rollout.strategy = config.eval.strategy
     config.steps = world['steps']
     return
-  config.prompts.size = 2000  # what programs did in these is remembered
+  config.prompts.size = world.get('tasks', config.prompts.size)
   config.steps = config.optimizer.decay = world['imitated']
   config.eval.every = config.checkpoint.every = world['imitated']
 
