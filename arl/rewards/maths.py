@@ -9,56 +9,33 @@ works in any thread. What does not end is for `pool` to end: it is asked as
 
 import functools
 import logging
-import re
 from typing import Any
 
-from arl.rewards import answers, lists, sizes, verdict
+from arl.rewards import answers, formulas, lists, sizes, verdict
 
 _TOLERANCE = 1e-6
 _EXACT = 1e-20
-_WRAPPED = re.compile(
-  r'\\(?:text(?:bf|it|rm|tt)?|math(?:rm|bf|it|sf|tt|bb|cal|frak)|boldsymbol'
-  r'|operatorname|mbox)\s*\{([^{}]*)\}'
-)
-# What is measured, after a number: in a font of text, a word of its own, or one
-# of these. A letter alone is a variable.
-_UNIT = re.compile(
-  r'(.*\d[^A-Za-z]*?)(?:'
-  r'(?:\\[,;! ]|\s)*\\(?:text|mbox|textrm)\{\s*[A-Za-z][A-Za-z ./]*\}'
-  r'|(?:\\[,;! ]|\s)*\\mathrm\{\s*[A-Za-z][A-Za-z ./]+\}'
-  r'|\s*(?:[cmk]m|[km]g|ml|ft|hrs?|mins?|secs?|mph)'
-  r'|\s+[A-Za-z]{3,}(?:\s+[A-Za-z]+)*'
-  r')(?:\^\{?[23]\}?)?',
-  re.DOTALL,
-)
-_SCIENTIFIC = re.compile(r'([-+]?\d+(?:\.\d+)?)[eE]([-+]?\d{1,3})')
-_AROUND = re.compile(r'\\[\[(](.*)\\[\])]', re.DOTALL)
-_REPEATING = re.compile(r'(\d*)\.(\d*)\\overline\{(\d{1,9})\}')
-_BUILT = re.compile(r'\\\{[A-Za-z](?::|\||\\mid\s)(.*)\\\}')
-# The space that ends a command before a letter is kept.
-_SPACE = re.compile(
-  r'\\(?:left|right)(?![a-z])\s*|(\\[A-Za-z]+)\s+(?=[A-Za-z])|\\[,;!: ]|~|\s'
-)
 
 
 @functools.cache
 def _libraries() -> Any:
-  """sympy, math_verify, and the normalization of latex2sympy2_extended."""
+  """sympy, math_verify and latex2sympy2_extended: loading takes a second."""
   import latex2sympy2_extended
   import math_verify
   import sympy
-  from latex2sympy2_extended import math_normalization
 
   # That there is no time limit in here is what we want.
   logging.getLogger('math_verify').setLevel(logging.CRITICAL)
-  return sympy, math_verify, latex2sympy2_extended, math_normalization
+  return sympy, math_verify, latex2sympy2_extended
 
 
 def warm() -> None:
   """Loads and builds what the first answer would have to wait for."""
-  for text in ('$x=2$', '$(1, 2)$', r'$\frac{1}{2}$', r'$\{1,\sqrt{2}\}$'):
-    verify(text, text + ' ')
-    same(text, '3')
+  for gold, answer in (
+    ('1/2', '0.4'), ('x=2', 'y=3'), ('x^2+1', 'x(x+1)'), (r'\sqrt{2}', '1,2'),
+    (r'\pm 7', '7'), ('(0,1]', r'\frac{1}{\sqrt{2}}'),
+  ):  # fmt: skip
+    same(gold, answer)
 
 
 def verify(gold: str, text: str) -> verdict.Verdict:
@@ -85,7 +62,7 @@ def same(gold: str, answer: str) -> verdict.Verdict:
     return verdict.scored(1.0)
   if large := sizes.too_large(answer):
     return verdict.timeout(f'not worked out: {large}')
-  left, right = _plain(gold), _plain(answer)
+  left, right = formulas.plain(gold), formulas.plain(answer)
   if left == right:
     return verdict.scored(1.0)
   if answers.has_words(left) or answers.has_words(right):
@@ -105,42 +82,6 @@ def same(gold: str, answer: str) -> verdict.Verdict:
   return verdict.scored(_equal(wanted, given))
 
 
-def _plain(text: str) -> str:
-  """A formula without units, fonts, space and what else means nothing."""
-  *_, normalization = _libraries()
-  config = normalization.NormalizationConfig(
-    basic_latex=True,
-    units=False,
-    malformed_operators=True,
-    nits=True,
-    boxed='none',
-    equations=False,
-  )
-  text = text.strip().strip('$').rstrip('.').strip()
-  if around := _AROUND.fullmatch(text):
-    text = around[1]
-  if measured := _UNIT.fullmatch(text):
-    text = measured[1]
-  text = normalization.normalize_latex(text, config) or text
-  while (unwrapped := _WRAPPED.sub(r'\1', text)) != text:
-    text = unwrapped
-  if power := _SCIENTIFIC.fullmatch(text):
-    text = f'{power[1]}*10^{{{power[2]}}}'
-  if repeating := _REPEATING.fullmatch(text):
-    text = _fraction(*repeating.groups())
-  if answers.has_words(text):
-    return text
-  text = _SPACE.sub(lambda m: f'{m[1]} ' if m[1] else '', text)
-  return built[1] if (built := _BUILT.fullmatch(text)) else text
-
-
-def _fraction(whole: str, once: str, again: str) -> str:
-  """A decimal whose last digits repeat, as the fraction that it is."""
-  nines = (10 ** len(again) - 1) * 10 ** len(once)
-  top = int(f'{whole}{once}{again}') - int(f'{whole}{once}' or 0)
-  return rf'\frac{{{top}}}{{{nines}}}'
-
-
 def _read(formula: str) -> Any:
   """A formula as an object of sympy; raises if any of it is left over.
 
@@ -148,15 +89,15 @@ def _read(formula: str) -> Any:
   """
   if found := lists.read(formula):
     return found._replace(parts=[_read(part) for part in found.parts])
-  _, _, reader, _ = _libraries()
+  sympy, _, reader = _libraries()
   made = reader.latex2sympy(formula, normalization_config=None)
-  if isinstance(made, _libraries()[0].FiniteSet):  # as of \\pm
+  if isinstance(made, sympy.FiniteSet):  # as of \\pm
     return lists.Listed('{}', list(made))
   return made
 
 
 def _equal(a: Any, b: Any) -> bool:
-  sympy, math_verify, *_ = _libraries()
+  sympy, math_verify, _ = _libraries()
   equations = [isinstance(each, sympy.Equality) for each in (a, b)]
   if all(equations):
     return _equal_equations(a, b)

@@ -5,7 +5,7 @@ What is refused here would end at a deadline; to say so at once costs nothing.
 
 import re
 
-_MOST_CHARACTERS, _DEEPEST, _MOST_DIGITS = 1000, 30, 1000
+_MOST_CHARACTERS, _DEEPEST, _MOST_DIGITS, _MOST_PARTS = 1000, 30, 1000, 50
 _LARGEST_EXPONENT, _LARGEST_FACTORIAL = 10_000.0, 2_000.0
 _DIGITS = re.compile(r'\d+(?:\.\d+)?')
 _OPEN, _CLOSE = '{([', '})]'
@@ -16,12 +16,14 @@ _CHOICE = re.compile(r'\\[dt]?binom\{([^{}]*)\}')
 def too_large(formula: str) -> str:
   """Why a formula is not worked out; '' if it may be.
 
-  It is too long, too deeply nested, or it holds a number, a power, a factorial
-  or a binomial coefficient of too many digits. Sums and products of numbers are
-  taken for their largest: this finds most, and deadlines the rest.
+  It is too long, nested too deeply, lists too much, or holds a number, a power,
+  a factorial or a binomial coefficient of too many digits. Sums and products of
+  numbers are taken for their largest: this finds most, and deadlines the rest.
   """
   if len(formula) > _MOST_CHARACTERS:
     return f'longer than {_MOST_CHARACTERS} characters'
+  if formula.count(',') + formula.count(';') > _MOST_PARTS:
+    return f'a list of more than {_MOST_PARTS}'
   if _depth(formula) > _DEEPEST:
     return f'nested more than {_DEEPEST} deep'
   text = _IGNORED.sub('', formula)

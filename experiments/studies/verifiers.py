@@ -20,7 +20,7 @@ import numpy as np
 from arl.rewards import maths, pool, verdict
 from experiments.studies import runs
 
-WORKERS, SECONDS, PATIENCE, COUNT = 2, 2.0, 0.2, 1000
+WORKERS, SECONDS, PATIENCE, COUNT = 2, 2.0, 0.2, 300
 SHARES = (0.05, 0.2)
 REFUSED = (
   r'\boxed{9^{9^{9^{9}}}}',

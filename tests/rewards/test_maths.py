@@ -129,17 +129,18 @@ LARGE = [
   rf'\boxed{{{"1" * 1500}}}',
   rf'\boxed{{{"9" * 2000}}}',
   r'\boxed{' + r'\frac{1}{' * 100 + '2' + '}' * 101,
+  r'\boxed{' + '1,' * 60 + '1}',
   r'\boxed{' + r'\sqrt{1+' * 40 + '2' + '}' * 41,
 ]
 
 
 @pytest.mark.parametrize('text', LARGE)
 def test_what_is_too_large_is_a_timeout_at_once(text):
-  start = time.monotonic()
+  start = time.process_time()
   answer = maths.verify('5', text)
   assert answer.status == verdict.TIMEOUT
   assert answer.detail.startswith('not worked out: ')
-  assert time.monotonic() - start < 1
+  assert time.process_time() - start < 1
 
 
 @pytest.mark.parametrize(
@@ -167,11 +168,11 @@ def test_what_is_large_enough_is_worked_out(text):
   ],
 )
 def test_reading_is_linear(junk):
-  start = time.monotonic()
+  start = time.process_time()
   maths.verify('5', junk * (200_000 // len(junk)))
   maths.verify('5', rf'\boxed{{{junk * (200_000 // len(junk))}}}')
   maths.verify('5', rf'\boxed{{{"5 " + junk * (990 // len(junk))}}}')
-  assert time.monotonic() - start < 2
+  assert time.process_time() - start < 2
 
 
 @pytest.fixture(scope='module')
