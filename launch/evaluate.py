@@ -46,6 +46,7 @@ _SAMPLES = flags.DEFINE_integer('samples', 1, 'Episodes a task.', 1)
 _TEMPERATURE = flags.DEFINE_float('temperature', 1.0, '0 is greedy.', 0)
 _TOP_P = flags.DEFINE_float('top_p', 1.0, 'Nucleus; 1 keeps all.', 0, 1)
 _TOP_K = flags.DEFINE_integer('top_k', 0, 'Best tokens; 0 keeps all.', 0)
+_SHOWN = flags.DEFINE_integer('shown', 8, 'Transcripts to write.', 0)
 
 
 def evaluate(
@@ -56,6 +57,7 @@ def evaluate(
   tasks: int,
   samples: int,
   sampling: engine.Sampling,
+  shown: int,
 ) -> dict[str, Any]:
   """Measures the model of a config on tasks of its environment.
 
@@ -66,10 +68,11 @@ def evaluate(
     tasks: how many.
     samples: episodes a task.
     sampling: how tokens are chosen.
+    shown: how many transcripts to give.
 
   Returns:
-    JSON-serializable facts: the choices, and what
-    `arl.evaluate.tasks.measure` gives.
+    JSON-serializable facts: the choices, what `arl.evaluate.tasks.measure`
+    gives, and `transcripts` of the first episodes.
   """
   settings.check(config, settings.TRAIN)
   began = time.monotonic()
@@ -92,6 +95,24 @@ def evaluate(
     'config_hash': settings.digest(config),
     'versions': outcome.versions(),
     'device': jax.devices()[0].device_kind,
+    'transcripts': [transcript(one) for one in episode.whole(episodes)[:shown]],
+  }
+
+
+def transcript(one: episode.Episode) -> dict[str, Any]:
+  """What was said in an episode, and how it ended."""
+  return {
+    'task': one.task.id,
+    'sample': one.sample,
+    'status': one.status,
+    'error': one.error,
+    'reward': episode.total_reward(one),
+    'system': one.task.system,
+    'prompt': one.task.prompt,
+    'turns': [
+      {'action': e.action, 'answer': e.turn.text, 'reward': e.turn.reward}
+      for e in one.exchanges
+    ],
   }
 
 
@@ -124,6 +145,7 @@ def main(argv: list[str]) -> None:
     tasks=_TASKS.value,
     samples=_SAMPLES.value,
     sampling=engine.Sampling(_TEMPERATURE.value, _TOP_P.value, _TOP_K.value),
+    shown=_SHOWN.value,
   )
   text = json.dumps(result, indent=2, allow_nan=False) + '\n'
   output.write_text(text, encoding='utf-8')

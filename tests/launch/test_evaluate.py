@@ -71,3 +71,7 @@ def test_it_measures_what_training_measures(config, tmp_path):
   assert result['interval'] == 'Wilson'
   assert f'{expected["max_tokens"]}' in done.stdout
   assert 'success' in done.stdout
+  told = result['transcripts']
+  assert [each['task'] for each in told] == [e.task.id for e in episodes]
+  actions = [[turn['action'] for turn in each['turns']] for each in told]
+  assert actions == [[x.action for x in e.exchanges] for e in episodes]
