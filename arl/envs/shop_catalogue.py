@@ -78,7 +78,17 @@ def _item(kind: str, options: int, rng: random.Random) -> Item:
   return Item(title, product, values)
 
 
-def find(catalogue: Catalogue, query: str, most: int) -> list[str]:
-  """The ids of the items that fit a query best."""
-  ids = tuple(catalogue.items)
-  return [ids[place] for place in bm25.top(catalogue.lookup, query, most)]
+@functools.lru_cache(maxsize=4096)
+def find(
+  catalogue: tuple[int, int, int], query: str, most: int
+) -> tuple[str, ...]:
+  """The ids of the items that fit a query best.
+
+  Args:
+    catalogue: products, options and seed, as `make` takes them.
+    query: words.
+    most: how many ids, at most.
+  """
+  items, lookup = make(*catalogue)
+  ids = tuple(items)
+  return tuple(ids[place] for place in bm25.top(lookup, query, most))

@@ -9,8 +9,12 @@ from arl.rewards import shop
 
 def catalogue(task: episode.Task) -> shop_catalogue.Catalogue:
   """What the shop of a task sells."""
-  keys = 'products', 'options', 'seed'
-  return shop_catalogue.make(*(task.data['shop'][key] for key in keys))
+  return shop_catalogue.make(*_catalogue_of(task))
+
+
+def _catalogue_of(task: episode.Task) -> tuple[int, int, int]:
+  shop = task.data['shop']
+  return shop['products'], shop['options'], shop['seed']
 
 
 def ask(empty: episode.Task, rng: random.Random) -> episode.Task:
@@ -51,7 +55,7 @@ def query(task: episode.Task) -> str:
 def found(task: episode.Task, words: str) -> list[str]:
   """The ids of all results of a search."""
   most = task.data['shop']['per_page'] * task.data['shop']['pages']
-  return shop_catalogue.find(catalogue(task), words, most)
+  return list(shop_catalogue.find(_catalogue_of(task), words, most))
 
 
 def best(task: episode.Task) -> str | None:

@@ -130,17 +130,17 @@ def _task(
   )
   id = base.task_id(family, split, index)
   rng = random.Random(id)
-  room = base.draw(split, functools.partial(_draw, shape, rng))
+  room = _draw(shape, split, rng)
   return from_room(room, system)._replace(id=id)
 
 
-def _draw(shape: tuple[int, ...], rng: random.Random) -> str:
-  """A room of so many moves."""
+def _draw(shape: tuple[int, ...], split: str, rng: random.Random) -> str:
+  """A room of the split, of so many moves."""
   rows, columns, walls, boxes, least, most = shape
   for _ in range(_DRAWS):
     pulls = rng.randint(2 * least, 4 * most)
     room = sokoban_rooms.draw(rows, columns, walls, boxes, pulls, rng)
-    if room is None:
+    if room is None or base.split_of(room) != split:
       continue
     found = sokoban_rooms.solution(*sokoban_rooms.read(room))
     if found is not None and least <= len(found) <= most:
