@@ -41,6 +41,7 @@ class Workers:
       self.nursery = subprocess.Popen(
         [sys.executable, '-m', 'arl.rewards.nursery', str(theirs.fileno())],
         stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,  # what verifiers print
         pass_fds=[theirs.fileno()],
         start_new_session=True,
         env={**os.environ, 'PYTHONPATH': path},
