@@ -24,6 +24,7 @@ RULES = (
   'item ids, next, back, the options of an item and buy.'
 )
 START, RESULTS, ITEM, BOUGHT = 'start', 'results', 'item', 'bought'
+_LONGEST = 200  # characters of a query that are read
 _ACTION = re.compile(r'(search|click)\[([^\[\]]*)\]')
 
 
@@ -206,7 +207,7 @@ def _step(state: State, text: str) -> tuple[State, episode.Turn]:
   if verb == 'search':
     if state.page != START:
       return after, episode.Turn('error: no search here; click[back]')
-    after = after._replace(page=RESULTS, query=said, number=0)
+    after = after._replace(page=RESULTS, query=said[:_LONGEST], number=0)
     return after, episode.Turn(render(after))
   if said not in buttons(state):
     shown = ''.join(c if ' ' <= c <= '~' else '?' for c in said[:12])
