@@ -76,8 +76,10 @@ class Limits(NamedTuple):
 DEFAULT = Limits()
 
 
-def check(limits: Limits) -> None:
-  """Raises ValueError if a limit is none."""
+def check(program: Program, limits: Limits) -> None:
+  """Raises ValueError if there is no command, or a limit is none."""
+  if not program.argv:
+    raise ValueError('a program needs a command')
   for name, most in limits._asdict().items():
     if not most > 0:
       raise ValueError(f'limit {name} has to be positive, not {most}')

@@ -32,7 +32,7 @@ class Box:
     limits: base.Limits,
     how: isolation.Isolation,
   ):
-    base.check(limits)
+    base.check(program, limits)
     self.limits, self._how, self._opened = limits, how, False
     try:
       with contextlib.ExitStack() as stack:

@@ -80,6 +80,33 @@ def isolated(
     base.SandboxFailure, OSError: it did not start.
   """
   user = _user() if how.root else None
+  process, told = _begin(program, limits, how, user, stack)
+  if not told:
+    _ready(process)
+    raise base.SandboxFailure('bubblewrap did not tell its first process')
+  first = json.loads(told)['child-pid']
+  handle = os.pidfd_open(first)
+  stack.callback(os.close, handle)
+  stack.callback(_kill, handle)
+  _ready(process)
+  inside = {int(name) for name in os.listdir(f'/proc/{first}/fd')}
+  if inside != {0, 1, 2}:
+    raise base.SandboxFailure(f'descriptors leaked into a sandbox: {inside}')
+  roots = {}
+  for place in bubblewrap.WRITABLE:
+    roots[place] = os.open(f'/proc/{first}/root{place}', _FOLDER)
+    stack.callback(os.close, roots[place])
+  return Started(process, first, handle, roots, user)
+
+
+def _begin(
+  program: base.Program,
+  limits: base.Limits,
+  how: isolation.Isolation,
+  user: int | None,
+  stack: contextlib.ExitStack,
+) -> tuple[subprocess.Popen, bytes]:
+  """Starts bubblewrap; what it tells of itself, or b'' if it failed."""
   bounds = bubblewrap.rlimits(limits, alone=True, sums=how.home is not None)
   behind = [*bounds, *bubblewrap.environment(program.env), *program.argv]
   told, info = os.pipe()
@@ -95,23 +122,7 @@ def isolated(
     )
     process = _open(command, tuple(opened.values()), '/', stack)
     passed.close()
-    text = file.read()
-  if not text:
-    _ready(process)
-    raise base.SandboxFailure('bubblewrap did not tell its first process')
-  first = json.loads(text)['child-pid']
-  handle = os.pidfd_open(first)
-  stack.callback(os.close, handle)
-  stack.callback(_kill, handle)
-  _ready(process)
-  inside = {int(name) for name in os.listdir(f'/proc/{first}/fd')}
-  if inside != {0, 1, 2}:
-    raise base.SandboxFailure(f'descriptors leaked into a sandbox: {inside}')
-  roots = {}
-  for place in bubblewrap.WRITABLE:
-    roots[place] = os.open(f'/proc/{first}/root{place}', _FOLDER)
-    stack.callback(os.close, roots[place])
-  return Started(process, first, handle, roots, user)
+    return process, file.read()  # to its end: without a reader bwrap dies
 
 
 def bare(

@@ -65,7 +65,7 @@ def test_a_program_that_escapes_is_seen(aim):
   assert [each.split()[0] for each in found] == ['ESCAPED', 'the', 'ended']
 
 
-# Those that do no harm and stay on the machine. What they find shows that they look.
+# Those that do no harm. What they find shows that they look.
 @pytest.mark.parametrize(
   'name',
   [

@@ -120,6 +120,11 @@ def test_limits_are_positive(name):
     runs.run(_shell('true'), LIMITS._replace(**{name: 0}))
 
 
+def test_a_program_needs_a_command():
+  with pytest.raises(ValueError, match='needs a command'):
+    runs.run(base.Program(()), LIMITS)
+
+
 def test_a_sandbox_that_does_not_start_is_no_outcome(tmp_path):
   missing = {'/base': str(tmp_path / 'missing')}
   with pytest.raises(base.SandboxFailure, match='missing'):
