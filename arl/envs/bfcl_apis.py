@@ -34,16 +34,16 @@ Apis = dict[str, Any]  # an object by the name of its class
 
 
 def make(
-  classes: Sequence[str], config: Mapping[str, Any], long_context: bool
+  classes: Sequence[str], scenarios: Mapping[str, Any], long_context: bool
 ) -> Apis:
-  """Objects of the classes, in the state that the config says."""
+  """Objects of the classes, in the state that their scenarios say."""
   made = {}
   for name in classes:
     module = extras.load(f'{_SOURCES}.{FILES[name]}', bfcl.INSTALL)
     api = getattr(module, name)()
     if hasattr(api, '_load_scenario'):
       api._load_scenario(
-        copy.deepcopy(config.get(name, {})), long_context=long_context
+        copy.deepcopy(scenarios.get(name, {})), long_context=long_context
       )
     made[name] = api
   return made
