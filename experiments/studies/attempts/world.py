@@ -93,9 +93,13 @@ def make() -> Iterator[World]:
 @contextlib.contextmanager
 def _secret(value: str) -> Iterator[None]:
   """A secret in the environment of the harness."""
+  before = os.environ.get('ARL_ESCAPE_SECRET')
   os.environ['ARL_ESCAPE_SECRET'] = value
   yield
-  del os.environ['ARL_ESCAPE_SECRET']
+  if before is None:
+    del os.environ['ARL_ESCAPE_SECRET']
+  else:
+    os.environ['ARL_ESCAPE_SECRET'] = before
 
 
 def program(attempt: base.Attempt, world: World) -> sandbox.Program:
