@@ -81,14 +81,11 @@ def isolated(
   """
   user = _user() if how.root else None
   process, told = _begin(program, limits, how, user, stack)
-  if not told:
-    _ready(process)
-    raise base.SandboxFailure('bubblewrap did not tell its first process')
+  _ready(process)
   first = json.loads(told)['child-pid']
   handle = os.pidfd_open(first)
   stack.callback(os.close, handle)
   stack.callback(_kill, handle)
-  _ready(process)
   inside = {int(name) for name in os.listdir(f'/proc/{first}/fd')}
   if inside != {0, 1, 2}:
     raise base.SandboxFailure(f'descriptors leaked into a sandbox: {inside}')

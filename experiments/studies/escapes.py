@@ -59,7 +59,7 @@ class Row(NamedTuple):
 
 def once(aim: world.World, seed: int) -> Iterator[Row]:
   """Each attempt once."""
-  start = functools.partial(sandbox.start, limits=base.LIMITS)
+  start = functools.partial(sandbox.start, limits=base.PATIENT)
   for group, attempts in _GROUPS.items():
     for name, each in attempts.items():
       if isinstance(each, base.Attempt):
@@ -119,7 +119,9 @@ def write(table: dict[str, list[Row]], left: dict[str, int]) -> None:
     f'- {len(table)} attempts, {count} runs; limits of a run:'
     f' {limits.seconds:g} s, {limits.cpu:g} s of CPU, {limits.memory >> 20} MB,'
     f' {limits.processes} processes, {limits.disk >> 20} MB in each folder,'
-    f' {limits.inodes} inodes, {limits.output // 1000} kB of output\n'
+    f' {limits.inodes} inodes, {limits.output // 1000} kB of output;'
+    f' {base.PATIENT.seconds:g} s and {base.PATIENT.cpu:g} s of CPU where no'
+    ' attempt should need them\n'
     f'- isolation: {isolation.find().promise}\n'
     f'- more than before all runs: {more}\n\n'
   )

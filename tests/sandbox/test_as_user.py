@@ -21,7 +21,7 @@ from experiments.studies.attempts import base, forgeries, outside, resources
 from experiments.studies.attempts import world
 print(isolation.find().promise)
 attempts = {**resources.ATTEMPTS, **outside.ATTEMPTS}
-start = functools.partial(runs.start, limits=base.LIMITS)
+start = functools.partial(runs.start, limits=base.PATIENT)
 with world.make() as aim:
   for name in NAMES:
     found, outcome = world.attempt(attempts[name], aim)

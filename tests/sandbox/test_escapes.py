@@ -42,7 +42,7 @@ def test_no_attempt_succeeds(name, aim):
 
 @pytest.mark.parametrize('name', forgeries.FORGERIES)
 def test_no_forgery_passes(name, aim):
-  start = functools.partial(runs.start, limits=base.LIMITS)
+  start = functools.partial(runs.start, limits=base.PATIENT)
   found, answer = world.forge(forgeries.FORGERIES[name], start, seed=0)
   assert found == [], answer
   assert world.left(aim) == []
@@ -54,7 +54,7 @@ def test_there_are_enough():
 
 def test_an_honest_answer_passes(aim):
   del aim
-  start = functools.partial(runs.start, limits=base.LIMITS)
+  start = functools.partial(runs.start, limits=base.PATIENT)
   honest = base.Forgery('answers', 'def f(numbers): return sum(numbers)')
   assert world.forge(honest, start, seed=0)[0] == ['its answer passed']
 

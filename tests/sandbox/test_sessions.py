@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from arl.sandbox import base, calls, files, pool, programs, runs, session
 
 LIMITS = base.Limits(
-  seconds=5.0, memory=128 << 20, disk=1 << 20, inodes=200, output=10_000
+  seconds=20.0, memory=128 << 20, disk=1 << 20, inodes=200, output=10_000
 )
 PRINT = programs.python('print(1)')
 START = functools.partial(runs.start, limits=LIMITS)
