@@ -18,12 +18,16 @@ from arl.sandbox import base as sandbox
 from arl.sandbox import calls, isolation, pool, session
 
 _EACH = """
-
-def _each(name, arguments):
+def each(source, name, arguments):
+  names = {'__name__': 'answer'}
+  try:
+    exec(compile(source, 'answer.py', 'exec'), names)
+  except Exception as error:
+    return type(error).__name__
   made = []
   for one in arguments:
     try:
-      made.append([globals()[name](*one)])
+      made.append([names[name](*one)])
     except Exception as error:
       made.append(type(error).__name__)
   return made
@@ -88,12 +92,10 @@ def observe(
   Raises:
     InfrastructureFailure: the sandbox broke.
   """
-  try:
-    compile(source, 'answer.py', 'exec', dont_inherit=True)
-  except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
-    return ['SyntaxError'] * len(arguments)
-  asked = json.dumps([function, [list(one) for one in arguments]])
-  given, outcome = _remembered(_called, source, asked, seconds, unsafe)
+  asked = json.dumps([source, function, [list(one) for one in arguments]])
+  given, outcome = _remembered(_called, asked, seconds, unsafe)
+  if isinstance(given, str):  # it is no source, or fails before any call
+    return [given] * len(arguments)
   if _fits(given, len(arguments)):
     return given
   if outcome.limit:
@@ -140,10 +142,10 @@ def _remembering(function):
 
 
 @_remembering
-def _called(source, asked, seconds, unsafe):
+def _called(asked, seconds, unsafe):
   made = of(PYTHON, limits(seconds), unsafe)
   with working():
-    whole = calls.call(made.start, source + _EACH, '_each', json.loads(asked))
+    whole = calls.call(made.start, _EACH, 'each', json.loads(asked))
   return whole.value, whole.outcome
 
 
@@ -155,7 +157,7 @@ def _commanded(shell, command, seconds, unsafe):
 
 
 def _fits(value: Any, count: int) -> bool:
-  """Whether an answer has the form of `_each`; a source may forge it."""
+  """Whether an answer has the form of `each`; a source may forge it."""
   form = lambda one: isinstance(one, list) and len(one) == 1
   return (
     isinstance(value, list)

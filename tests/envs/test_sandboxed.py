@@ -111,7 +111,10 @@ FORGED = {
   'prints': 'def f(x): print([[9]]); return 9',
   'leaves with success': 'import os\ndef f(x): os._exit(0)',
   'says it passed': 'import sys\ndef f(x): sys.exit("passed")',
-  'answers for all': 'def f(x): return 9\ndef _each(n, a): return [[9]] * 9',
+  'answers for all': (
+    'def f(x): return 9\nimport sys\nframe = sys._getframe(1)\n'
+    'frame.f_locals["made"] = [[9]] * 9'
+  ),
   'equals everything': (
     'class A(int):\n  def __eq__(self, o): return True\ndef f(x): return A(1)'
   ),
@@ -166,6 +169,14 @@ def test_what_a_program_did_is_remembered_unless_it_is_much():
     assert env.step(state, command) == env.step(state, command)
   large = 'head -c 9999 /dev/urandom > a; cksum a'
   assert env.step(state, large)[1] != env.step(state, large)[1]
+
+
+@pytest.mark.parametrize(
+  'source', ['(' * 10**5, '\x00', 'x = ' + '-' * 10**5 + '1', 'é(' * 99, '']
+)
+def test_what_breaks_a_compiler_breaks_it_in_the_sandbox(source):
+  (seen,) = boxes.observe(source, 'f', [[1]], 3.0, False)
+  assert boxes.graded(seen, 1) in (outcomes.NOT_COMPILED, outcomes.CRASHED)
 
 
 def test_a_broken_sandbox_is_no_fault_of_the_source(monkeypatch):
