@@ -42,6 +42,36 @@ _SECTIONS = (
     ' busy.',
   ),
   (
+    'environments',
+    'Environments: oracles, chance and speed',
+    'python -m experiments.studies.environments',
+    'Mean score over 1,000 tasks each, half of them held out, of the oracle, of'
+    ' well-formed actions at random and of the noisy demonstrator, with 95 %'
+    ' bootstrap intervals, within the turns that the oracle may need.',
+  ),
+  (
+    'worlds',
+    'Environments: what RL adds',
+    'python -m experiments.studies.worlds',
+    'A model of 0.3 million parameters imitates a demonstrator who often fails,'
+    ' and is then trained by DAPO on what it earns itself: held-out success of'
+    ' 512 fresh tasks.',
+  ),
+  (
+    'smollm2_evals',
+    'A pretrained model on problems of other libraries',
+    'python -m launch.evaluate --config=experiments/smollm2_evals.py',
+    'SmolLM2-135M-Instruct without training, greedy: the share solved and its'
+    ' 95 % Wilson interval.',
+  ),
+  (
+    'verifiers',
+    'Verifiers under answers that do not end',
+    'python -m experiments.studies.verifiers',
+    'Answers a second of a pool of two workers, among them some that a deadline'
+    ' has to end.',
+  ),
+  (
     'controls',
     'Negative controls',
     'python -m experiments.studies.controls',

@@ -29,7 +29,7 @@ ROWS: worked_runs.Table = {
 }
 # What has no home in arl yet, and why.
 NOT_HERE = {
-  'swerl.sim': 'a reward, the similarity of patches; it comes with its task',
+  'swerl.sim': 'a reward, the similarity of patches: see test_rewards.py',
 }
 
 
