@@ -57,7 +57,7 @@ WORLDS = {
       'response_tokens': 64,
       'context': 160,
     },
-    'tasks': 2000,
+    'tasks': 400,
     'imitated': 600,
     'steps': 40,
   },
