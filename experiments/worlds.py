@@ -49,16 +49,16 @@ WORLDS = {
     'steps': 40,
   },
   'coding': {
-    'env': {'name': 'coding.make'},
+    'env': {'name': 'coding.make', 'tries': 1, 'fault': 0.6},
     'rollout': {
       'strategy': 'asynchronous.multi_turn',
-      'max_turns': 2,
+      'max_turns': 1,
       'turn_tokens': 32,
-      'response_tokens': 64,
+      'response_tokens': 32,
       'context': 160,
     },
     'tasks': 400,
-    'imitated': 600,
+    'imitated': 400,
     'steps': 40,
   },
   'terminal': {
