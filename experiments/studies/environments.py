@@ -12,6 +12,7 @@ again.
 
 import functools
 import itertools
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -22,17 +23,21 @@ from arl import episode
 from arl.envs import (
   arithmetic,
   base,
+  coding,
   countdown,
   gridworld,
   keydoor,
+  repair,
   retail,
   search,
   shop,
   sokoban,
+  terminal,
   tools,
 )
 from arl.evaluate import intervals
-from experiments.studies import runs
+from arl.sandbox import base as sandbox
+from experiments.studies import runs, summary
 
 Policy = Callable[[base.State, np.random.Generator], str]
 
@@ -142,6 +147,16 @@ CASES = (
     6,
   ),
   Case('retail', retail.make, retail.at_random, 8),
+  # What programs did is remembered, so the last speed is of looking it up.
+  Case('coding', coding.make, coding.at_random, 2),
+  Case('terminal', terminal.make, terminal.at_random, 3),
+  Case('repair, 1 file', repair.make, repair.at_random, 3),
+  Case(
+    'repair, 3 files',
+    functools.partial(repair.make, files=3),
+    repair.at_random,
+    3,
+  ),
 )
 
 
@@ -244,7 +259,14 @@ def _tell(case: Case, seen: Measured) -> list[str]:
 def main(argv: list[str]) -> None:
   del argv
   count = 50 if runs.quick() else 1000
-  body = [_tell(case, measure(case, count)) for case in CASES]
+  body = []
+  for case in CASES:
+    try:
+      seen = measure(case, count)
+    except (sandbox.Refused, ImportError) as error:
+      print(f'{case.name}: NOT MEASURED: {error}', file=sys.stderr)
+      continue
+    body.append(_tell(case, seen))
   if not runs.quick():
     header = (
       'environment', 'turns', 'characters at most', 'oracle', 'at random',
@@ -252,6 +274,7 @@ def main(argv: list[str]) -> None:
       'steps/s alone',
     )  # fmt: skip
     runs.write_table(runs.RESULTS / 'environments.md', header, body)
+    summary.write()
 
 
 if __name__ == '__main__':

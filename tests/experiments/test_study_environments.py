@@ -2,12 +2,16 @@
 
 import pytest
 
+from arl.sandbox import base as sandbox
 from experiments.studies import environments
 
 
 @pytest.mark.parametrize('case', environments.CASES, ids=lambda case: case.name)
 def test_oracles_earn_what_is_said(case):
-  seen = environments.measure(case, 4)
+  try:
+    seen = environments.measure(case, 4)
+  except sandbox.Refused as error:
+    pytest.skip(str(error))
   assert {len(earned) for earned in seen.earned.values()} == {4}
   if case.worth == 1.0:
     assert seen.earned['oracle'] == [1.0] * 4
