@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from arl.rewards import maths, pool, verdict
-from experiments.studies import runs
+from experiments.studies import runs, summary
 
 WORKERS, SECONDS, PATIENCE, COUNT = 2, 2.0, 0.2, 150
 SHARES = (0.05, 0.2)
@@ -176,6 +176,7 @@ def main(argv: list[str]) -> None:
       'pathological ones without a score',
     )  # fmt: skip
     runs.write_table(runs.RESULTS / 'verifiers.md', header, body)
+    summary.write()
 
 
 if __name__ == '__main__':
