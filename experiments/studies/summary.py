@@ -60,7 +60,7 @@ _SECTIONS = (
   (
     'smollm2_evals',
     'A pretrained model on problems of other libraries',
-    'python -m launch.evaluate --config=experiments/smollm2_evals.py',
+    'python -m experiments.studies.smollm2_evals',
     'SmolLM2-135M-Instruct without training, greedy: the share solved and its'
     ' 95 % Wilson interval.',
   ),
