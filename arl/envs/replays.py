@@ -44,13 +44,10 @@ def stepper(
       game = start(task)
       for earlier in actions:
         act(game, earlier)
-    given = act(game, action)
-    dropped = []
+    given, after = act(game, action), (task.id, (*actions, action))
     with lock:
-      twin = games.pop((task.id, (*actions, action)), None)
-      games[task.id, (*actions, action)] = game
-      if twin is not None:
-        dropped.append(twin)
+      dropped = [games.pop(after)] if after in games else []
+      games[after] = game
       while len(games) > live:
         dropped.append(games.popitem(last=False)[1])
     for old in dropped:
