@@ -102,8 +102,11 @@ def vps(
   all_shifts = np.concatenate(shifts) if shifts else np.zeros(0)
   if not all_shifts.size or np.ptp(all_shifts) == 0:
     return [np.zeros_like(each) for each in shifts]
-  mean, deviation = all_shifts.mean(), all_shifts.std()
-  return [coef * (each - mean) / deviation for each in shifts]
+  mean = all_shifts.mean()
+  # First by the largest, whose square may be too small for a number.
+  scale = np.abs(all_shifts - mean).max()
+  deviation = np.sqrt(np.mean(((all_shifts - mean) / scale) ** 2))
+  return [coef * ((each - mean) / scale) / deviation for each in shifts]
 
 
 def self_aligned(

@@ -70,7 +70,7 @@ def test_faults(text):
   fault = call_syntax_python.read(text)
   assert isinstance(fault, calls.Fault)
   assert fault.error.startswith('error: ')
-  assert time.monotonic() - began < 0.5
+  assert time.monotonic() - began < 20
 
 
 VALUES = st.recursive(

