@@ -29,7 +29,7 @@ _RULES = (
   'each turn either call tools or speak to the user, never both.\n\n'
   'The policy:\n'
 )
-_SPEAK = 'Please tell me how I can help, and do what is next.'
+_SPEAK = 'Please tell me more.'
 
 
 class State(NamedTuple):
@@ -236,14 +236,24 @@ def _oracle(syntax: call_syntax.Syntax, state: State) -> str:
   data = state.task.data
   domain, index = data['domain'], data['index']
   actions = tau_domains.actions(domain, index)
-  if len(state.made) < len(actions):
-    action = actions[len(state.made)]
-    if action.requestor == tau_domains.AGENT:
-      return syntax.write([calls.Call(action.name, action.arguments)])
-    return _SPEAK
+  ahead = actions[len(state.made) :]
+  if ahead and ahead[0].requestor == tau_domains.AGENT:
+    return syntax.write([calls.Call(ahead[0].name, ahead[0].arguments)])
+  if ahead:
+    return f'Please use {", ".join(_theirs(ahead))}.'
   criteria = tau_domains.tasks(domain)[index].evaluation_criteria
   words = criteria.communicate_info if criteria else None
   return ' '.join(['That is done.', *(words or ())])
+
+
+def _theirs(ahead: Sequence[Any]) -> list[str]:
+  """The tools that the user is to use next, none of them twice."""
+  names: list[str] = []
+  for action in ahead:
+    if action.requestor != tau_domains.USER or action.name in names:
+      break
+    names.append(action.name)
+  return names
 
 
 def _noisy(

@@ -8,6 +8,7 @@ the conversation.
 
 import functools
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from arl.rewards import endpoint
 
 STOP = '###STOP###'
 ENDS = (STOP, '###TRANSFER###', '###OUT-OF-SCOPE###')
+_WORD = re.compile(r'[a-z0-9_]+')
 _ROUNDS = 10  # of calls before a served user has to speak
 _RULES = f"""\
 You are a customer who talks to a support agent. Play the scenario below. Say \
@@ -49,35 +51,36 @@ def _told(domain: str, index: int) -> list[str]:
 
 
 def scripted(domain: str, index: int, talk: Sequence[str], call: Call) -> str:
-  """Tells the parts of its scenario one by one, then agrees, then stops.
+  """Does what it is asked for by name, else tells its scenario part by part.
 
-  It hears nothing: each time it is spoken to it makes the calls of its own that
-  solve the task and are due, up to the next of the agent's. So it tests agents
-  that look and act, not those that have to ask. Scores with it are not those of
-  tau2-bench, whose users are models.
+  Of the calls on its part that solve the task it makes those whose tools the
+  agent names, each once, and tells what they gave. When it has told everything,
+  then agreed, and is asked for nothing more, it stops. Scores with it are not
+  those of tau2-bench, whose users are models.
   """
-  spoken = len(talk) // 2 - 1
-  due = _due(domain, index)
-  for action in due[spoken] if spoken < len(due) else ():
-    call(action.name, action.arguments)
-  lines = [*_told(domain, index)[1:], 'Yes, please go ahead.']
-  if spoken < len(lines):
-    return lines[spoken]
-  return 'Done. What next?' if spoken < len(due) else STOP
+  lines = [*_told(domain, index)[1:], 'Yes, please go ahead.', STOP]
+  due, told = _own(domain, index), 0
+  for said in talk[1:-1:2]:
+    asked = _asked(due, said)
+    due = [action for action in due if action not in asked]
+    told += not asked
+  if asked := _asked(due, talk[-1]):
+    given = [(a.name, call(a.name, a.arguments)) for a in asked]
+    return '\n'.join(f'{name}: {answer}' for name, answer in given)
+  return lines[min(told, len(lines) - 1)]
 
 
-@functools.lru_cache(maxsize=512)
-def _due(domain: str, index: int) -> list[list[Any]]:
-  """The user's calls, those together that the agent waits for at once."""
-  groups: list[list[Any]] = []
-  before = tau_domains.AGENT
-  for action in tau_domains.actions(domain, index):
-    if action.requestor == tau_domains.USER:
-      if before != tau_domains.USER:
-        groups.append([])
-      groups[-1].append(action)
-    before = action.requestor
-  return groups
+def _own(domain: str, index: int) -> list[Any]:
+  """The calls on the user's part."""
+  actions = tau_domains.actions(domain, index)
+  return [a for a in actions if a.requestor == tau_domains.USER]
+
+
+def _asked(due: Sequence[Any], said: str) -> list[Any]:
+  """The first call that is due of each tool that the agent names."""
+  first = {action.name: action for action in reversed(due)}
+  words = set(_WORD.findall(said.lower()))
+  return [a for a in due if first[a.name] is a and a.name in words]
 
 
 def served(asked: endpoint.Endpoint) -> User:
