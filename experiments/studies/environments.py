@@ -37,7 +37,7 @@ from arl.envs import (
 )
 from arl.evaluate import intervals
 from arl.sandbox import base as sandbox
-from experiments.studies import runs, summary
+from experiments.studies import adapters, runs, summary
 
 Policy = Callable[[base.State, np.random.Generator], str]
 
@@ -157,6 +157,7 @@ CASES = (
     repair.at_random,
     3,
   ),
+  *(Case(*case) for case in adapters.CASES),
 )
 
 
