@@ -21,7 +21,8 @@ class Column(NamedTuple):
 
   Attributes:
     meaning: in a few words.
-    shape: of the array; K is a number of entries, N one of bins, L of layers.
+    shape: of the array; K is a number of entries, N one of bins, L of layers,
+      M of models.
     filler: who gives it.
     setting: what to set so that it is there, where it is not always.
     padding: what it holds where there is no token.
@@ -35,6 +36,7 @@ class Column(NamedTuple):
 
 
 _STRATEGY = 'set config.rollout.strategy to one that gives it'
+_OUTSIDE = 'set config.rollout.strategy to one of your own that `gives` it'
 _REPLAY = "set config.updates.routing to 'rollout', for a mixture of experts"
 COLUMNS = {
   'tokens': Column('token ids', '[B, T] int32', PACK),
@@ -88,6 +90,21 @@ COLUMNS = {
     '[B, T] bool',
     EXTRA,
     f"{_STRATEGY}, such as 'answers.with_reference'",
+  ),
+  'teacher': Column(
+    'which of several teachers the task is given to',
+    '[B, T] int32',
+    EXTRA,
+    _OUTSIDE,
+  ),
+  'teacher_logps': Column(
+    'log-probs of several teachers', '[B, T, M]', EXTRA, _OUTSIDE
+  ),
+  'reconsidering': Column(
+    'true where the policy verifies, hedges or turns back',
+    '[B, T] bool',
+    EXTRA,
+    _OUTSIDE,
   ),
   'routed_experts': Column(
     'K experts that the sampler sent the token through, in each layer;'

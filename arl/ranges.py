@@ -29,6 +29,8 @@ class Range(NamedTuple):
 
 
 Fraction = Annotated[float, Range('[0, 1]')]
+UnderHalf = Annotated[float, Range('[0, 0.5)')]
+OpenFraction = Annotated[float, Range('(0, 1)')]
 Positive = Annotated[float, Range('(0, inf)')]
 NonNegative = Annotated[float, Range('[0, inf)')]
 OverOne = Annotated[float, Range('(1, inf)')]

@@ -18,7 +18,7 @@ from arl import levels
 ROWS, WIDTH, LONGEST = 16, 16, 5
 COUNT = 4  # batches in a stack
 STACKS = range(4)
-BINS, FEATURES = 5, 4
+BINS, FEATURES, TEACHERS = 5, 4, 3
 # The group of each sequence. Group 1 has binary rewards, the rewards of group 2
 # are equal, group 3 is a demonstration alone; in group 4 one sequence has one
 # token and another none of the policy's.
@@ -36,11 +36,11 @@ _WIDTHS = {
   'value_logits': (BINS,),
   'old_value_logits': (BINS,),
   'features': (FEATURES,),
+  'teacher_logps': (TEACHERS,),
 }
 # Columns that no kernel of a method reads.
 _UNREAD = (
-  'tokens', 'positions', 'segments', 'teacher_logp', 'routed_experts',
-  'rerouted',
+  'tokens', 'positions', 'segments', 'routed_experts', 'rerouted',
 )  # fmt: skip
 ARRAYS = tuple(
   name
@@ -110,6 +110,23 @@ def _sequence(rng, index):
     'old_value_logits': rng.normal(size=(n, BINS)),
     'features': rng.normal(size=(n, FEATURES)),
     'noise': rng.random(n),
+    **_taught(rng.spawn(1)[0], logp),
+  }
+
+
+def _taught(rng, logp):
+  """What teachers make of a sequence."""
+  n = len(logp)
+
+  def near(*shape):
+    own = logp.reshape(-1, *[1] * len(shape))
+    return -np.abs(own + 0.3 * rng.normal(size=(n, *shape)))
+
+  return {
+    'teacher': np.full(n, rng.integers(TEACHERS)),
+    'teacher_logp': near(),
+    'teacher_logps': near(TEACHERS),
+    'reconsidering': rng.random(n) < 0.3,
   }
 
 

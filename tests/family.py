@@ -173,9 +173,19 @@ def reinforced(objective, columns, result) -> np.ndarray:
   weighted = jnp.asarray(-result.weights['policy'] * advantage)
   want = jax.vmap(functools.partial(_pull, objective))(columns, weighted)
   for term in objective.terms:
-    if [binding.read_by(kernel) for _, kernel in term.loss] == [('logp',)]:
-      want -= term.coef * result.weights[term.name]
+    (_, kernel), *rest = term.loss
+    if not rest and set(binding.read_by(kernel)) <= {'logp', 'teacher_logp'}:
+      pull = jax.vmap(functools.partial(_pull_of_term, kernel))(columns)
+      want += term.coef * result.weights[term.name] * pull
   return np.where(columns['mask'], want, 0)
+
+
+def _pull_of_term(kernel, columns):
+  """The gradient of a term in each token's own log-prob."""
+  seen = compose.visible(columns)
+  others = {n: seen[n] for n in binding.read_by(kernel) if n != 'logp'}
+  run = functools.partial(kernel, **others)
+  return jax.grad(lambda x: jnp.sum(run(logp=x)))(seen['logp'])
 
 
 def _pull(objective, columns, weighted):

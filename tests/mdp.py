@@ -27,6 +27,9 @@ POLICY = np.asarray(
 REFERENCE = np.asarray(
   [[0.0, 0.3, -0.2], [0.4, -0.1, 0.6], [0.1, 0.1, -0.5], [-0.7, 0.2, 0.3]]
 )
+TEACHER = np.asarray(
+  [[-0.3, 0.2, 0.9], [0.2, 0.8, -0.5], [0.3, -0.2, 0.6], [0.5, 0.1, 0.4]]
+)
 BEHAVIOR = np.asarray(
   [[0.6, 0.0, -0.1], [0.3, 0.5, 0.0], [-0.2, -0.3, 0.7], [0.6, 0.1, -0.2]]
 )
@@ -92,9 +95,16 @@ def columns(params, actions, rewards, old_value, behavior=POLICY):
     'old_logp': logp(POLICY, actions),
     'old_entropy': entropy(POLICY)[seen],
     'ref_logp': logp(REFERENCE, actions),
+    'teacher_logp': logp(TEACHER, actions),
+    'teacher_logps': jnp.stack(
+      [logp(table, actions) for table in (REFERENCE, TEACHER)], axis=-1
+    ),
+    'teacher': jnp.ones(shape, jnp.int32),
+    'reconsidering': seen == 2,
     'old_value': old_value[seen],
     'noise': jnp.full(shape, 0.5),
     'iteration': jnp.asarray(0.0),
+    'progress': jnp.asarray(0.3),
     'kl_coef': jnp.asarray(0.3),
     'seq': level(rows, shape[0]),
     'group': level(0 * rows, 1),
@@ -172,9 +182,9 @@ def mean_return(policy):
   return _trajectories(policy, FIRST, SECOND)
 
 
-def divergence(policy):
-  """KL of whole trajectories to the reference."""
-  gap = jax.nn.log_softmax(policy) - jax.nn.log_softmax(REFERENCE)
+def divergence(policy, other=REFERENCE):
+  """KL of whole trajectories to the reference, or to another policy."""
+  gap = jax.nn.log_softmax(policy) - jax.nn.log_softmax(other)
   return _trajectories(policy, gap[0], gap[1:])
 
 

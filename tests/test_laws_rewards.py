@@ -19,6 +19,7 @@ from arl.kernels import (
   advantages,
   credit,
   critics,
+  distillation,
   likelihoods,
   regressions,
   returns,
@@ -40,6 +41,12 @@ TO_GO = (
 # Baselines of other units than the sequences of a group.
 OF_STEPS = credit.group_process, credit.step_return_to_go
 LIKELIHOODS = likelihoods.garl, likelihoods.paft
+# A teacher's word on each token.
+TAUGHT = (
+  distillation.reverse_kl,
+  distillation.extrapolated,
+  distillation.floored,
+)
 # Rewards to which something is added that is no reward of the environment.
 SHAPED = (
   shaping.kl_in_reward,
@@ -98,6 +105,7 @@ def test_baselines_of_a_group_sum_to_zero():
     *TO_GO,
     *OF_STEPS,
     *LIKELIHOODS,
+    *TAUGHT,
     advantages.best_of_group,  # only the best counts
     advantages.entropy_weighted,  # differs from token to token
     advantages.length_weighted,  # sums to 0 by tokens
@@ -124,7 +132,9 @@ def test_a_constant_added_to_the_rewards_of_a_group_changes_nothing():
       if one['group'] == 0:
         one['rewards'][_end(one)] += 0.7
 
-  assert _differ(_remade(add), family.plain()) == family.made_of(
+  assert _differ(_remade(add), family.plain()) == family.reading(
+    'rewards'
+  ) & family.made_of(
     *TO_GO,
     returns.lambda_return,  # of a critic
     credit.group_process,  # normalizes turns
@@ -173,7 +183,7 @@ def test_equal_rewards_give_no_advantage_and_no_gradient():
       one['rewards'] = np.zeros(len(one['mask']))
       one['rewards'][_end(one)] = 0.7
 
-  reasons = *TO_GO, *LIKELIHOODS, *SHAPED, credit.group_process
+  reasons = *TO_GO, *LIKELIHOODS, *TAUGHT, *SHAPED, credit.group_process
   _check_no_comparison(_remade(equal), *reasons)
 
 
@@ -182,7 +192,7 @@ def test_groups_of_one_give_no_advantage_and_no_gradient():
     for group, one in enumerate(made):
       one['group'] = group
 
-  _check_no_comparison(_remade(part), *TO_GO, *LIKELIHOODS)
+  _check_no_comparison(_remade(part), *TO_GO, *LIKELIHOODS, *TAUGHT)
 
 
 def test_sequences_of_one_token():

@@ -77,6 +77,8 @@ def test_what_is_no_number_is_another_error(values, message):
 
 WRITTEN = {
   'Fraction': lambda x: 0 <= x <= 1,
+  'UnderHalf': lambda x: 0 <= x < 0.5,
+  'OpenFraction': lambda x: 0 < x < 1,
   'Positive': lambda x: 0 < x < math.inf,
   'NonNegative': lambda x: 0 <= x < math.inf,
   'OverOne': lambda x: 1 < x < math.inf,

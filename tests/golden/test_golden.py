@@ -14,6 +14,7 @@ import worked_tables
 FOLDER = pathlib.Path(__file__).parent
 POLICY = FOLDER / 'policy_verl_0_9_1.npz'
 WORKED = FOLDER / 'worked_policy.json'
+DISTILLATION = FOLDER / 'worked_distillation.json'
 
 
 def _lines(out):
@@ -56,8 +57,15 @@ def test_all_of_the_worked_examples_agree(capsys):
   assert verdicts['swerl.sim'] == 'elsewhere'
 
 
+def test_all_of_the_examples_of_distillation_agree(capsys):
+  assert check.main(['check', str(DISTILLATION)]) == 0
+  verdicts = _lines(capsys.readouterr().out)
+  keys = json.loads(DISTILLATION.read_text()).keys()
+  assert verdicts == dict.fromkeys(keys, 'ok')
+
+
 def test_no_row_is_without_a_number():
-  numbers = worked_tables.load(WORKED)
+  numbers = worked_tables.load(WORKED) | worked_tables.load(DISTILLATION)
   assert worked_tables.ROWS.keys() | worked_tables.NOT_HERE == numbers.keys()
   results = [name for name in np.load(POLICY).files if name[:4] == 'out/']
   rows = {f'{k}/{n}' for k, names in policy_rows.KINDS.items() for n in names}

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import worked_advantages
 import worked_corrections
+import worked_distillation
 import worked_regressions
 import worked_returns
 import worked_runs
@@ -26,6 +27,7 @@ ROWS: worked_runs.Table = {
   **worked_corrections.TABLE,
   **worked_regressions.TABLE,
   **worked_training.TABLE,
+  **worked_distillation.TABLE,
 }
 # What has no home in arl yet, and why.
 NOT_HERE = {
