@@ -85,6 +85,12 @@ COLUMNS = {
     EXTRA,
     f"{_STRATEGY}, such as 'demonstrations.beside'",
   ),
+  'mismatched': Column(
+    'true in a sequence whose answer is that to another prompt',
+    '[B, T] bool',
+    EXTRA,
+    f"{_STRATEGY}, such as 'recorded.unpaired'",
+  ),
   'answer': Column(
     'true on the tokens of a reference answer put after the sample',
     '[B, T] bool',
@@ -162,6 +168,14 @@ COLUMNS = {
   'advantage': Column('better than expected by', '[B, T]', STEP),
   'returns': Column('target of the critic', '[B, T]', STEP),
   'target': Column('what a regression aims at', '[B, T]', STEP),
+  'preferred': Column(
+    '1 in what is preferred, -1 in what it is preferred to, otherwise 0',
+    '[B, T]',
+    STEP,
+  ),
+  'reference': Column(
+    'log-ratio that is neither gain nor loss', '[B, T]', STEP
+  ),
   'log_ratio': Column('of the policy to its anchor', '[B, T]', STEP),
   'objective': Column('what the surrogate maximizes', '[B, T]', STEP),
   'factor': Column('product of the corrections', '[B, T]', STEP),

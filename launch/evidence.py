@@ -14,6 +14,7 @@ NONE = 'none independent: laws only'
 # Who computed the numbers -> the files of tests that compare with them.
 SOURCES = {
   'verl': 'tests/golden/policy_rows.py',
+  'TRL': 'tests/golden/preference_rows.py',
   'worked example': 'tests/golden/worked_*.py',
   'rlax': 'tests/kernels/test_traces.py',
   'exact gradient': 'tests/test_exact_*.py',

@@ -95,6 +95,7 @@ def _sequence(rng, index):
     'baseline': np.full(n, 0.3 * group),
     'truncated': np.full(n, index % 3 == 1),
     'demonstrated': np.full(n, group == 3),
+    'mismatched': np.full(n, index in (2, 7)),
     'answer': (turn == turn[-1]) & (group < 2) & (turn[-1] > 0),
     'kind': rng.integers(5, size=n),
     'logp': logp,

@@ -67,10 +67,12 @@ TERMS = {
 }
 PARTS: dict[str, Any] = {**RECIPES, **TERMS}
 METHODS = {name: compose.method(part) for name, part in PARTS.items()}
+# Those that credit an action by an advantage; preferences mark it instead.
 OBJECTIVES: dict[str, compose.Objective] = {
   name: part
   for name, part in PARTS.items()
   if isinstance(part, compose.Objective)
+  and 'advantage' in dict(compose.steps(part.advantage))
 }
 
 

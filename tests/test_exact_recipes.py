@@ -75,6 +75,15 @@ EXACT: dict[str, str] = {
 }
 # Of which nothing is shown here, and why.
 NOTHING = {
+  'preference.dpo': 'pairs: see test_preference.py',
+  'preference.dpo_smoothed': 'pairs: see test_preference.py',
+  'preference.dpo_robust': 'pairs: see test_preference.py',
+  'preference.step_dpo': 'pairs: see test_preference.py',
+  'preference.ipo': 'pairs: see test_preference.py',
+  'preference.ipo_summed': 'pairs: see test_preference.py',
+  'preference.simpo': 'pairs: see test_preference.py',
+  'preference.orpo': 'pairs: see test_preference.py',
+  'preference.kto': 'answers with a reference point: see test_prospect.py',
   'regression.conspo': 'a contrast in a group: no expectation is claimed',
   'regression.conspo_all': 'a contrast in a group: no expectation is claimed',
   'regression.pair_hard': 'a pull to a distribution over the group',

@@ -21,6 +21,8 @@ from arl.kernels import (
   critics,
   distillation,
   likelihoods,
+  preference,
+  prospect,
   regressions,
   returns,
   shaping,
@@ -141,6 +143,7 @@ def test_a_constant_added_to_the_rewards_of_a_group_changes_nothing():
     advantages.batch_scaled,  # divides by the deviation of the batch
     advantages.sign_balanced,  # 0 is the border of what is correct
     advantages.rare_correct,
+    prospect.desirable,
     regressions.correct,
     regressions.listwise_target_by_mean,  # divides by the mean
   )
@@ -173,7 +176,10 @@ def _check_no_comparison(results, *reasons):
       pulled.add(name)
   excused = family.made_of(*reasons) & set(family.OBJECTIVES)
   assert compared == excused
-  excused |= family.made_of(regressions.mirror_descent)  # back to old_logp
+  excused |= family.made_of(
+    regressions.mirror_descent,  # back to old_logp
+    prospect.desirable,  # each answer for itself
+  )
   assert pulled == excused | _gradient_of_terms()
 
 
@@ -245,6 +251,8 @@ NORMALIZED = (
   credit.group_process,
   credit.step_return_to_go,
   credit.turn_whiten,
+  preference.wins,
+  prospect.desirable,
   regressions.correct,
   regressions.listwise_target_by_mean,
   regressions.moved_mass,

@@ -4,13 +4,15 @@
   python tests/golden/check.py FILE.json
   python tests/golden/check.py FOLDER
 
-An npz holds the results of verl and the json beside it their settings, a json
-alone the worked examples of the methods' definitions, a folder is a checkpoint
-with expected outputs. One line a key: the largest absolute error and ok or
-MISMATCH. A key that has no home in arl yet is named as elsewhere, one without a
-row as unknown. Exits 1 on a mismatch, or if nothing is known, 2 on wrong usage.
+An npz holds the results of verl, or of TRL on pairs, and the json beside it
+their settings, a json alone the worked examples of the methods' definitions, a
+folder is a checkpoint with expected outputs. One line a key: the largest
+absolute error and ok or MISMATCH. A key that has no home in arl yet is named as
+elsewhere, one without a row as unknown. Exits 1 on a mismatch, or if nothing is
+known, 2 on wrong usage.
 
-To cover a new method, add a row to `policy_rows` or to one of the `worked_*`.
+To cover a new method, add a row to `policy_rows`, `preference_rows` or one of
+the `worked_*`.
 """
 
 import pathlib
@@ -59,13 +61,15 @@ def check_folder(path: pathlib.Path) -> int:
   return 0 if all(verdicts) else 1
 
 
-def check_policy(path: pathlib.Path, settings: pathlib.Path) -> int:
-  """Prints a line a result of verl; returns the exit status."""
+def check_arrays(path: pathlib.Path, settings: pathlib.Path) -> int:
+  """Prints a line a result of verl or TRL; returns the exit status."""
   import policy_verl
+  import preference_trl
 
-  golden = policy_verl.load(path, settings)
-  known = [key for key in golden.results if policy_verl.knows(key)]
-  errors = {key: error(policy_verl.pairs(golden, key)) for key in known}
+  home: Any = preference_trl if preference_trl.is_one(path) else policy_verl
+  golden = home.load(path, settings)
+  known = [key for key in golden.results if home.knows(key)]
+  errors = {key: error(home.pairs(golden, key)) for key in known}
   unknown = sorted(golden.results.keys() - set(known))
   return _tell(errors, TOLERANCE, dict.fromkeys(unknown, 'unknown'))
 
@@ -96,7 +100,7 @@ def main(argv: list[str]) -> int:
   with jax.enable_x64(True):
     if path.suffix == '.json':
       return check_worked(path)
-    return check_policy(path, settings)
+    return check_arrays(path, settings)
 
 
 if __name__ == '__main__':

@@ -8,12 +8,16 @@ import types
 import check
 import numpy as np
 import policy_rows
+import preference_rows
+import preference_trl
 import pytest
 import worked_tables
 
 FOLDER = pathlib.Path(__file__).parent
 POLICY = FOLDER / 'policy_verl_0_9_1.npz'
+PAIRS = FOLDER / 'preference_trl_1_16.npz'
 WORKED = FOLDER / 'worked_policy.json'
+PREFERENCE = FOLDER / 'worked_preference.json'
 DISTILLATION = FOLDER / 'worked_distillation.json'
 
 
@@ -49,6 +53,38 @@ def test_all_of_the_policy_file_agrees(capsys):
   assert verdicts == {name.removeprefix('out/'): 'ok' for name in results}
 
 
+def test_all_of_the_pairs_agree(capsys):
+  assert check.main(['check', str(PAIRS)]) == 0
+  verdicts = _lines(capsys.readouterr().out)
+  assert {key for key, verdict in verdicts.items() if verdict == 'ok'} == {
+    f'{kind}/{name}'
+    for kind in preference_trl.KINDS
+    for name in preference_rows.PAIRS
+  }
+  others = {n for n, verdict in verdicts.items() if verdict == 'unknown'}
+  assert all('/gjsd_beta' in name for name in others)
+
+
+def test_a_pair_that_differs_is_a_mismatch(tmp_path, capsys):
+  arrays = {n: x for n, x in np.load(PAIRS).items() if 'gjsd' not in n}
+  changed = ('losses/dpo', 'grad_chosen/simpo', 'grad_rejected/ipo_summed')
+  for key in changed:
+    arrays['out/' + key] = arrays['out/' + key] + 2e-6
+  path = tmp_path / 'pairs.npz'
+  np.savez(path, **arrays)
+  settings = str(PAIRS.with_suffix('.json'))
+  assert check.main(['check', str(path), settings]) == 1
+  verdicts = _lines(capsys.readouterr().out)
+  assert {k for k, v in verdicts.items() if v != 'ok'} == set(changed)
+
+
+def test_all_of_the_examples_of_preferences_agree(capsys):
+  assert check.main(['check', str(PREFERENCE)]) == 0
+  verdicts = _lines(capsys.readouterr().out)
+  keys = json.loads(PREFERENCE.read_text()).keys()
+  assert verdicts == dict.fromkeys(keys, 'ok')
+
+
 def test_all_of_the_worked_examples_agree(capsys):
   assert check.main(['check', str(WORKED)]) == 0
   verdicts = _lines(capsys.readouterr().out)
@@ -65,7 +101,10 @@ def test_all_of_the_examples_of_distillation_agree(capsys):
 
 
 def test_no_row_is_without_a_number():
-  numbers = worked_tables.load(WORKED) | worked_tables.load(DISTILLATION)
+  files = WORKED, DISTILLATION, PREFERENCE
+  numbers = {
+    k: x for file in files for k, x in worked_tables.load(file).items()
+  }
   assert worked_tables.ROWS.keys() | worked_tables.NOT_HERE == numbers.keys()
   results = [name for name in np.load(POLICY).files if name[:4] == 'out/']
   rows = {f'{k}/{n}' for k, names in policy_rows.KINDS.items() for n in names}

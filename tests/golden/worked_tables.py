@@ -14,6 +14,7 @@ import numpy as np
 import worked_advantages
 import worked_corrections
 import worked_distillation
+import worked_preference
 import worked_regressions
 import worked_returns
 import worked_runs
@@ -27,6 +28,7 @@ ROWS: worked_runs.Table = {
   **worked_corrections.TABLE,
   **worked_regressions.TABLE,
   **worked_training.TABLE,
+  **worked_preference.TABLE,
   **worked_distillation.TABLE,
 }
 # What has no home in arl yet, and why.
