@@ -36,6 +36,7 @@ class Column(NamedTuple):
 
 
 _STRATEGY = 'set config.rollout.strategy to one that gives it'
+_TEACHER = "set config.model.teacher to the teacher's folder"
 _OUTSIDE = 'set config.rollout.strategy to one of your own that `gives` it'
 _REPLAY = "set config.updates.routing to 'rollout', for a mixture of experts"
 COLUMNS = {
@@ -129,6 +130,20 @@ COLUMNS = {
     POLICY,
     'set config.model.value_bins to the bins of the method',
   ),
+  'top_logp': Column(
+    'log-probs under the policy of `teacher_ids`', '[B, T, K]', POLICY, _TEACHER
+  ),
+  'own_logp': Column(
+    'log-probs under the policy of `old_ids`', '[B, T, K]', POLICY
+  ),
+  'reverse_kl': Column('KL(policy || teacher)', '[B, T]', POLICY, _TEACHER),
+  'forward_kl': Column('KL(teacher || policy)', '[B, T]', POLICY, _TEACHER),
+  'jsd': Column(
+    'Jensen-Shannon divergence of policy and teacher',
+    '[B, T]',
+    POLICY,
+    _TEACHER,
+  ),
   'old_logp': Column('log-prob when the batch began', '[B, T]', SCORE),
   'old_entropy': Column('entropy when the batch began', '[B, T]', SCORE),
   'ref_logp': Column('log-prob of the reference model', '[B, T]', SCORE),
@@ -136,7 +151,30 @@ COLUMNS = {
     'log-prob of the teacher',
     '[B, T]',
     SCORE,
-    "set config.model.teacher to the teacher's folder",
+    _TEACHER,
+  ),
+  'teacher_entropy': Column(
+    'entropy of the teacher', '[B, T]', SCORE, _TEACHER
+  ),
+  'teacher_ids': Column(
+    'the likeliest tokens of the teacher, the likeliest first',
+    '[B, T, K] int32',
+    SCORE,
+    _TEACHER,
+  ),
+  'teacher_top_logp': Column(
+    'log-probs under the teacher of `teacher_ids`', '[B, T, K]', SCORE, _TEACHER
+  ),
+  'old_ids': Column(
+    'the likeliest tokens of the policy when the batch began',
+    '[B, T, K] int32',
+    SCORE,
+  ),
+  'old_own_logp': Column(
+    'log-probs of `old_ids` when the batch began', '[B, T, K]', SCORE
+  ),
+  'teacher_own_logp': Column(
+    'log-probs under the teacher of `old_ids`', '[B, T, K]', SCORE, _TEACHER
   ),
   'old_value': Column('critic when the batch began', '[B, T]', SCORE),
   'old_value_logits': Column(
@@ -183,6 +221,20 @@ COLUMNS = {
   'kept': Column('true where a token stays in the loss', '[B, T] bool', STEP),
   'loss': Column('what a term minimizes', '[B, T]', STEP),
 }
+
+# Columns of K tokens each -> the column that says which tokens.
+IDS = {
+  'top_logp': 'teacher_ids',
+  'teacher_top_logp': 'teacher_ids',
+  'own_logp': 'old_ids',
+  'old_own_logp': 'old_ids',
+  'teacher_own_logp': 'old_ids',
+}
+
+
+def with_ids(names: frozenset[str]) -> frozenset[str]:
+  """The columns, and those that say which tokens they are of."""
+  return names | {IDS[name] for name in names if name in IDS}
 
 
 def dtype(name: str) -> str:

@@ -32,15 +32,23 @@ LEVELS = {
   'turn': ROWS * LONGEST,
   'step_of_group': ROWS * LONGEST,
 }
+ENTRIES = 3
+DIVERGENCES = 'reverse_kl', 'forward_kl', 'jsd'
+CANDIDATES = (
+  'top_logp', 'teacher_top_logp', 'own_logp', 'old_own_logp',
+  'teacher_own_logp',
+)  # fmt: skip
 _WIDTHS = {
   'value_logits': (BINS,),
   'old_value_logits': (BINS,),
   'features': (FEATURES,),
   'teacher_logps': (TEACHERS,),
+  **dict.fromkeys(CANDIDATES, (ENTRIES,)),
 }
 # Columns that no kernel of a method reads.
 _UNREAD = (
   'tokens', 'positions', 'segments', 'routed_experts', 'rerouted',
+  'teacher_ids', 'old_ids',
 )  # fmt: skip
 ARRAYS = tuple(
   name
@@ -128,7 +136,17 @@ def _taught(rng, logp):
     'teacher_logp': near(),
     'teacher_logps': near(TEACHERS),
     'reconsidering': rng.random(n) < 0.3,
+    'teacher_entropy': rng.exponential(size=n),
+    **{name: rng.exponential(size=n) for name in DIVERGENCES},
+    **{name: _some_of_all(rng, n) for name in CANDIDATES},
   }
+
+
+def _some_of_all(rng, n):
+  """Log-probs [n, ENTRIES] of some of all tokens."""
+  scores = rng.normal(size=(n, ENTRIES + 2))
+  every = scores - np.log(np.sum(np.exp(scores), axis=1, keepdims=True))
+  return every[:, :ENTRIES]
 
 
 def _last_of(turn, mask):

@@ -19,6 +19,7 @@ import numpy as np
 
 from arl import kinds, levels
 from arl.methods import compose
+from arl.models import teachers
 
 # State 0 comes first, state 1 + action after it.
 POLICY = np.asarray(
@@ -103,6 +104,7 @@ def columns(params, actions, rewards, old_value, behavior=POLICY):
     'reconsidering': seen == 2,
     'old_value': old_value[seen],
     'noise': jnp.full(shape, 0.5),
+    **_compared(params, seen),
     'iteration': jnp.asarray(0.0),
     'progress': jnp.asarray(0.3),
     'kl_coef': jnp.asarray(0.3),
@@ -111,6 +113,24 @@ def columns(params, actions, rewards, old_value, behavior=POLICY):
     'turn': level(2 * rows + steps, 2 * shape[0]),
     'step_of_group': level(steps, 2),
   }
+
+
+def _compared(params, seen):
+  """What compares the policy with a teacher over all three actions."""
+  every = {
+    'own_logp': params['policy'],
+    'old_own_logp': jnp.asarray(POLICY),
+    'teacher_own_logp': jnp.asarray(TEACHER),
+  }
+  made = {n: jax.nn.log_softmax(table)[seen] for n, table in every.items()}
+  made |= {
+    'top_logp': made['own_logp'],
+    'teacher_top_logp': made['teacher_own_logp'],
+    'teacher_entropy': entropy(TEACHER)[seen],
+  }
+  return made | teachers.compare(
+    made['own_logp'], made['teacher_own_logp'], teachers.DIVERGENCES
+  )
 
 
 def _gradient(part, value, policy, behavior):

@@ -29,6 +29,11 @@ def test_every_column_has_one_filler():
     'entropy',
     'value',
     'value_logits',
+    'top_logp',
+    'own_logp',
+    'reverse_kl',
+    'forward_kl',
+    'jsd',
   }
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from arl.kernels import aggregations
-from arl.methods import compose, distillation
+from arl.methods import compose, distillation, matching
 
 pytestmark = pytest.mark.usefixtures('x64')
 
@@ -162,3 +162,81 @@ def test_a_skill_pulls_on_what_it_makes_likelier():
   got = mdp.expected_of(term, 1)
   _close(got, want)
   assert _angle(got, _in_states(_reverse)) > 0.3
+
+
+# Over all tokens no sampled one is needed: the form itself is differentiated.
+
+
+def _forward(logs):
+  return jnp.sum(jnp.exp(TEACHER) * (TEACHER - logs), axis=-1)
+
+
+def _mixed(logs, beta=0.5):
+  """beta KL(teacher || M) + (1 - beta) KL(policy || M), in the plain."""
+  own, theirs = jnp.exp(logs), jnp.exp(TEACHER)
+  mixture = jnp.log(beta * theirs + (1 - beta) * own)
+  parts = (
+    beta * theirs * (TEACHER - mixture),
+    (1 - beta) * own * (logs - mixture),
+  )
+  return jnp.sum(parts[0] + parts[1], axis=-1)
+
+
+WHOLE = {
+  'opd_full': (matching.opd_full(), _reverse),
+  'opd_top': (matching.opd_top(), _reverse),
+  'opd_tail': (matching.opd_tail(), _reverse),
+  'neohorse': (matching.neohorse(), _reverse),
+  'opd_candidates': (matching.opd_candidates(), _reverse),
+  'kd_full': (matching.kd_full(), _forward),
+  'gkd_full': (matching.gkd_full(), _mixed),
+  'opad': (matching.opad(), _mixed),
+  'gkd': (matching.gkd(), _mixed),
+  'gkd 0': (matching.gkd(beta=0.0), _forward),
+  'gkd 1': (matching.gkd(beta=1.0), _reverse),
+  'gkd 0.2': (matching.gkd(beta=0.2), functools.partial(_mixed, beta=0.2)),
+}
+
+
+def test_all_tokens_have_the_gradient_of_their_divergence():
+  # A tail of no tokens still has 1e-7.
+  parts = {name: part for name, (part, _) in WHOLE.items()}
+  for name, got in mdp.expected(parts, 1).items():
+    want = _in_states(WHOLE[name][1]) / 2
+    np.testing.assert_allclose(got, want, atol=1e-6, err_msg=name)
+    if name.endswith(('full', 'opad', 'top', 'candidates')):
+      _close(got, want, name)
+    assert _angle(got, _in_states(_reverse)) > 0.9, name
+
+
+def test_over_all_tokens_less_varies_than_by_sampled_ones():
+  parts = {'all': matching.opd_full(), 'sampled': distillation.opd()}
+  chance, gradients = mdp.each(parts, 1)
+  spread = {
+    name: np.tensordot(chance, (g['policy'] - _in_states(_reverse) / 2) ** 2, 1)
+    for name, g in gradients.items()
+  }
+  assert 0 < np.sum(spread['all']) < np.sum(spread['sampled']) / 3
+
+
+def test_inside_the_trust_region_by_a_token_outside_by_all():
+  chances = np.exp(jax.nn.log_softmax(mdp.POLICY))
+  gap = np.log(chances) - TEACHER
+  inside = np.exp(np.minimum(-gap, 0)) > 0.5  # the noise is one half
+  assert np.any(inside) and not np.all(inside)
+
+  def mixed(logs):
+    sampled = jnp.sum(chances * inside * gap * logs, axis=-1)
+    return sampled + np.sum(chances * ~inside, axis=-1) * _forward(logs)
+
+  got = mdp.expected_of(matching.tropd(), 1)
+  _close(got, _in_states(mixed) / 2)
+  assert _angle(got, _in_states(_reverse)) > 0.5
+
+
+def test_both_divergences_where_the_teacher_wavers():
+  entropy = -np.sum(np.exp(TEACHER) * TEACHER, axis=-1)
+  tau = float(np.mean(np.sort(entropy)[1:3]))
+  unsure = np.where(entropy > tau, 1.0, 0.0)
+  want = _in_states(lambda logs: _reverse(logs) + unsure * _forward(logs)) / 2
+  _close(mdp.expected_of(matching.eopd(tau=tau), 1), want)

@@ -5,14 +5,19 @@ hidden[:, t - 1]; at position 0 a column is 0.
 """
 
 import functools
-from collections.abc import Collection
+import types
+from collections.abc import Collection, Mapping
 
 import jax
 import jax.numpy as jnp
 
-from arl.models import functional
+from arl.models import functional, teachers
 
-COLUMNS = frozenset({'logp', 'entropy', 'value', 'value_logits', 'features'})
+LIKELIEST = frozenset({'likeliest', 'likeliest_logp'})
+COLUMNS = LIKELIEST | teachers.DIVERGENCES | {
+  'logp', 'entropy', 'value', 'value_logits', 'features',
+}  # fmt: skip
+TOP = 64  # how many tokens are likeliest
 FEATURES = 8, 8  # numbers kept of the vocabulary's side and of the state's
 _VALUES = frozenset({'value', 'value_logits'})
 
@@ -27,6 +32,8 @@ def columns(
   temperature: jax.Array | float = 1.0,
   chunk: int | None = None,
   where: jax.Array | None = None,
+  at: Mapping[str, jax.Array] = types.MappingProxyType({}),
+  teacher: teachers.Teacher | None = None,
 ) -> dict[str, jax.Array]:
   """Columns of a batch, float32 [B, T], or [B, T, K] for those of K entries.
 
@@ -41,25 +48,45 @@ def columns(
       before the token was chosen, and 'value_logits' the same of as many
       numbers as the value head has bins. 'features' is a random projection of
       the gradient of the token's log-prob in the output head: it has the
-      inner products of those gradients in expectation.
+      inner products of those gradients in expectation. 'likeliest' are the
+      ids, int32, of the TOP tokens that come first, and 'likeliest_logp' their
+      log-probs; the divergences are those of the distribution to the teacher's,
+      see `teachers`.
     temperature: a positive scalar.
     chunk: how many tokens to hold logits for at a time, forward and backward;
       None for all. It changes memory, not the result.
     where: bool [B, T], the positions that are read; a column is 0 elsewhere,
       and a chunk without any costs nothing. None for all.
+    at: further columns by name: the tokens, int [B, T, K], whose log-probs they
+      are. A token that the model does not know has -1e4.
+    teacher: of the divergences.
 
   Raises:
-    ValueError: an unknown column, a chunk below 1, or no value head.
+    ValueError: an unknown column, a chunk below 1, no value head, or no
+      teacher.
   """
-  _check(params, want, chunk)
+  _check(params, want, chunk, teacher)
   read = functools.partial(
-    _read, model, params, jnp.asarray(temperature, jnp.float32), frozenset(want)
+    _read,
+    model,
+    params,
+    jnp.asarray(temperature, jnp.float32),
+    frozenset(want),
+    teacher,
   )
-  states, targets = hidden[:, :-1], tokens[:, 1:]
+  states = hidden[:, :-1]
+  targets = {
+    'tokens': tokens[:, 1:],
+    'at': {n: x[:, 1:] for n, x in at.items()},
+  }
+  if teacher and teachers.DIVERGENCES & set(want):
+    targets['taught'] = teacher.hidden[:, :-1]
   if chunk is None:
     made = _whole(read, states, targets)
   elif where is None:
-    made = _map(read, states, targets, jnp.ones(targets.shape, bool), chunk)
+    made = _map(
+      read, states, targets, jnp.ones(tokens[:, 1:].shape, bool), chunk
+    )
   else:
     made = _packed(read, states, targets, where[:, 1:], chunk)
   made = {
@@ -97,27 +124,37 @@ def with_value_head(
   return {**params, functional.VALUE_HEAD: head}
 
 
-def _read(model, params, temperature, want, states, targets):
+def _read(model, params, temperature, want, teacher, states, targets):
   """Columns [n] of states [n, D] and the tokens [n] that followed."""
   out = {}
   for name in want & _VALUES:
     head = params[functional.VALUE_HEAD]
     weight, bias = (head[k].astype(jnp.float32) for k in ('weight', 'bias'))
     out[name] = states.astype(jnp.float32) @ weight + bias[None]
-  if want <= _VALUES:
+  if want <= _VALUES and not targets['at']:
     return out
-  scores = model.logits(params, states) / temperature
+  scores, tokens = model.logits(params, states) / temperature, targets['tokens']
   total = _log_total(scores)
   if 'logp' in want:
-    chosen = jnp.take_along_axis(scores, targets[:, None], axis=-1)[:, 0]
+    chosen = jnp.take_along_axis(scores, tokens[:, None], axis=-1)[:, 0]
     out['logp'] = chosen - total
+  if want <= _VALUES | {'logp'} and not targets['at']:
+    return out
+  # Centered first: total - sum(p z) would cancel large scores.
+  logs = scores - total[:, None]
   if 'entropy' in want:
-    # Centered first: total - sum(p z) would cancel large scores.
-    logs = scores - total[:, None]
     out['entropy'] = -(jnp.exp(logs) * logs).sum(-1)
   if 'features' in want:
-    logs = scores - total[:, None]
-    out['features'] = _features(logs, states, targets) / temperature
+    out['features'] = _features(logs, states, tokens) / temperature
+  if want & LIKELIEST:
+    made = jax.lax.top_k(logs, min(TOP, logs.shape[-1]))
+    both = dict(zip(('likeliest_logp', 'likeliest'), made, strict=True))
+    out |= {name: both[name] for name in want & LIKELIEST}
+  for name, ids in targets['at'].items():
+    out[name] = teachers.log_probs(logs, ids)
+  if want & teachers.DIVERGENCES:
+    theirs = teachers.logits(teacher, targets['taught']) / temperature
+    out |= teachers.compare(logs, theirs, want & teachers.DIVERGENCES)
   return out
 
 
@@ -162,32 +199,32 @@ _log_total.defvjp(_log_total_forward, _log_total_backward)
 
 
 def _whole(read, states, targets):
-  """read() of states [B, N, D] and targets [B, N] at once."""
-  flat = read(states.reshape(-1, states.shape[-1]), targets.reshape(-1))
-  return {
-    name: x.reshape(*targets.shape, *x.shape[1:]) for name, x in flat.items()
-  }
+  """read() of states [B, N, D] and targets [B, N, ...] at once."""
+  shape = states.shape[:2]
+  flatten = lambda x: x.reshape(-1, *x.shape[2:])
+  flat = read(*jax.tree.map(flatten, (states, targets)))
+  return {name: x.reshape(*shape, *x.shape[1:]) for name, x in flat.items()}
 
 
 def _packed(read, states, targets, where, chunk):
   """_map() with the tokens to read first in each row: in the fewest chunks."""
   order = jnp.argsort(~where, axis=1, stable=True)
-  pick = functools.partial(jnp.take_along_axis, axis=1)
-  made = _map(
-    read,
-    pick(states, order[..., None]),
-    pick(targets, order),
-    pick(where, order),
-    chunk,
+
+  def pick(x, order):
+    index = order.reshape(*order.shape, *(1,) * (x.ndim - 2))
+    return jnp.take_along_axis(x, index, axis=1)
+
+  states, targets, where = jax.tree.map(
+    lambda x: pick(x, order), (states, targets, where)
   )
+  made = _map(read, states, targets, where, chunk)
   back = jnp.argsort(order, axis=1)
-  index = lambda x: back.reshape(*back.shape, *(1,) * (x.ndim - 2))
-  return {name: pick(column, index(column)) for name, column in made.items()}
+  return {name: pick(column, back) for name, column in made.items()}
 
 
 def _map(read, states, targets, where, chunk):
   """read() in chunks, each computed again in the backward pass."""
-  rows, length = targets.shape
+  rows, length = where.shape
   count = -(-rows * length // chunk)
   tail = count * chunk - rows * length
 
@@ -207,7 +244,7 @@ def _map(read, states, targets, where, chunk):
     *pair, wanted = part
     return jax.lax.cond(jnp.any(wanted), read, nothing, *pair)
 
-  flat = jax.lax.map(step, (split(states), split(targets), split(where)))
+  flat = jax.lax.map(step, jax.tree.map(split, (states, targets, where)))
 
   def join(x):
     rest = x.shape[2:]
@@ -217,13 +254,16 @@ def _map(read, states, targets, where, chunk):
   return {name: join(x) for name, x in flat.items()}
 
 
-def _check(params, want, chunk):
+def _check(params, want, chunk, teacher):
   unknown = sorted(set(want) - COLUMNS)
   if unknown:
     raise ValueError(
       f'heads.columns makes {sorted(COLUMNS)}, not {unknown}; compute those '
       'elsewhere.'
     )
+  compared = sorted(set(want) & teachers.DIVERGENCES)
+  if compared and teacher is None:
+    raise ValueError(f'{compared} are divergences to a teacher; give one.')
   if chunk is not None and chunk < 1:
     raise ValueError(f'chunk is a positive number of tokens, not {chunk}.')
   for name in sorted(set(want) & _VALUES):

@@ -10,11 +10,15 @@ import numpy as np
 
 from arl import columns as columns_lib
 from arl import episode, types
+from arl.models import teachers
 from arl.rollout import pack
 from arl.train import build, routing, score, sharding
 
 _SCORED = columns_lib.filled_by(columns_lib.SCORE)
 _EXTRA = columns_lib.filled_by(columns_lib.EXTRA)
+_TAUGHT = frozenset({*score.OF_TEACHER, *teachers.DIVERGENCES})
+# Credit that is as true of episodes which another has written.
+_PREFERENCES = frozenset({'preferred', 'kept', 'reference'})
 
 
 class Data(NamedTuple):
@@ -118,12 +122,15 @@ def make(
       not have.
   """
   needs = learner.method.needs
-  extras, wide, replay = needs & _EXTRA, {}, learner.replay
+  extras, replay = needs & _EXTRA, learner.replay
+  wide: dict[str, tuple[int, ...]] = {}
   if replay:
     for part in parts:
       routing.check(part, replay)
     extras |= {routing.COLUMN}
-    wide = {routing.COLUMN: (replay.layers, replay.chosen)}
+    wide[routing.COLUMN] = (replay.layers, replay.chosen)
+  held = _brought(parts, columns_lib.with_ids(needs) & (_SCORED | _EXTRA))
+  extras, wide = extras | held.keys(), {**wide, **held}
   place = pack.pack
   if learner.block:
     place = functools.partial(_place_whole, learner.block)
@@ -148,29 +155,45 @@ def make(
   return Data(columns, learner.credit(columns), metrics, sampled)
 
 
+def _brought(
+  parts: Sequence[Sequence[episode.Episode]], wanted: frozenset[str]
+) -> dict[str, tuple[int, ...]]:
+  """Columns that all episodes bring: what follows [B, T] in each."""
+  every = [one.extras for part in parts for one in part]
+  return {
+    name: np.shape(every[0][name])[1:]
+    for name in sorted(wanted)
+    if every and all(name in extras for extras in every)
+  }
+
+
 def _place_whole(block, part, **arguments):
   """Packs the episodes of an update so that no group lies in two blocks."""
   groups = [group.episodes for group in episode.groups(part)]
   return pack.pack_whole(groups, block=block, **arguments)
 
 
-def check_origin(method: str, data: Data) -> None:
+def check_origin(
+  method: str, data: Data, needs: frozenset[str] = frozenset()
+) -> None:
   """Refuses a method that cannot learn from episodes of this origin.
 
-  A method without credit imitates what it is given, whatever its reward; one
-  with credit takes its episodes for the policy's own.
+  A method without credit imitates what it is given, whatever its reward, unless
+  it reads what a teacher says of it; one with credit takes its episodes for the
+  policy's own, unless the credit says no more than which of them are preferred.
 
   Raises:
     ValueError: the one was given samples, or the other demonstrations.
   """
-  credited = bool(jax.tree.leaves(data.credits))
-  if credited and not data.sampled:
+  credited = {name for made in data.credits.values() for name in made}
+  taught = needs & _TAUGHT
+  if credited - _PREFERENCES and not data.sampled:
     raise ValueError(
       f'{method} estimates a policy gradient, but its episodes were not sampled'
       ' by the policy: their log-probs are nan; choose a rollout.strategy that'
       ' samples, or method.name = terms.imitation.'
     )
-  if data.sampled and not credited:
+  if data.sampled and not credited and not taught:
     raise ValueError(
       f'{method} imitates its episodes whatever they earned, but the policy'
       ' sampled them itself, which teaches it nothing; choose a'

@@ -15,7 +15,7 @@ from arl import columns as columns_lib
 from arl import episode, methods, names, ranges, types
 from arl.envs import base
 from arl.methods import compose
-from arl.models import heads, hf
+from arl.models import heads, hf, teachers
 from arl.prompts import source
 from arl.rewards import composite, shaping
 from arl.rollout import chat as chat_lib
@@ -80,6 +80,7 @@ class Learner(NamedTuple):
     block: rows that hold whole groups, where the method needs them; else 0.
     replay: of the experts that the sampler chose; None where the trainer routes
       by itself.
+    taught: what a step takes by keyword: a teacher's parameters, or nothing.
   """
 
   mesh: Mesh
@@ -92,6 +93,7 @@ class Learner(NamedTuple):
   rows: int
   block: int
   replay: routing.Replay | None = None
+  taught: dict[str, Any] = {}
 
 
 def named(block: ml_collections.ConfigDict, home: str) -> Any:
@@ -191,11 +193,15 @@ def learner(
     temperature=config.rollout.temperature,
     chunk=config.model.logit_chunk,
   )
-  forward = make(loaded.model)
-  others, forwards = {}, {}
+  others, forwards, taught = {}, {}, {}
+  make_own = make
   for name, other in loading.further(config, made, loaded).items():
     others[name] = sharding.shard_params(other.params, mesh)
     forwards[name] = make(other.model)
+    if name == 'teacher_logp' and made.needs & teachers.DIVERGENCES:
+      make_own = functools.partial(make, teacher=other.model)
+      taught = {'taught': others[name]}
+  forward = make_own(loaded.model)
   if frozen:
     tx = optimizers.except_for(tx, frozen)
     forward = forward_lib.without(forward, frozen)
@@ -216,6 +222,7 @@ def learner(
     rows=rows_of(config, made),
     block=config.updates.microbatch if made.whole else 0,
     replay=replay,
+    taught=taught,
   )
 
 

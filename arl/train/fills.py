@@ -10,13 +10,16 @@ import ml_collections
 from arl import columns as columns_lib
 from arl import names, types
 from arl.envs import base
-from arl.train import routing
+from arl.models import teachers
+from arl.train import routing, score
 
 _ALWAYS = (
   'logp', 'entropy', 'old_logp', 'old_entropy', 'ref_logp', 'features',
+  'own_logp', 'old_ids', 'old_own_logp',
   'truncated', 'step_of_group', 'rollout_entropy',
   'noise', 'iteration', 'progress',
 )  # fmt: skip
+_OF_TEACHER = {*score.OF_TEACHER, *teachers.DIVERGENCES, 'top_logp'}
 OWN = frozenset({'noise', 'iteration', 'progress'})  # of LOOP, no knobs
 
 
@@ -36,15 +39,17 @@ def filled(
   values = ('value_logits', 'old_value_logits')
   replayed = config.updates.routing == routing.ROLLOUT
   lacks: frozenset[str] = getattr(strategy, 'lacks', frozenset())
+  gives: frozenset[str] = getattr(strategy, 'gives', frozenset())
   there = frozenset(
     (
       *_ALWAYS,
       *(values if bins else ('value', 'old_value')),
-      *(('teacher_logp',) if config.model.teacher else ()),
+      *(_OF_TEACHER if config.model.teacher else ()),
       *(('kind',) if env.parts else ()),
       *(('process_rewards',) if env.scores_steps else ()),
       *((routing.COLUMN, 'rerouted') if replayed else ()),
-      *getattr(strategy, 'gives', ()),
+      *gives,
+      *(('top_logp',) if 'teacher_ids' in gives else ()),
       *config.knobs,
     )
   )
@@ -60,7 +65,7 @@ def check_used(made: types.Method, config: ml_collections.ConfigDict) -> None:
   model = config.model
   bins = {'value_logits', 'old_value_logits'}
   settings = [
-    ('model.teacher', bool(model.teacher), {'teacher_logp'}),
+    ('model.teacher', bool(model.teacher), _OF_TEACHER),
     ('model.value_bins', bool(model.value_bins), bins),
     *((f'knobs.{name}', True, {name}) for name in config.knobs),
   ]

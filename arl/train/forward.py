@@ -1,29 +1,40 @@
 """From parameters and columns to the columns of the policy."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import jax
 
-from arl import types
-from arl.models import functional, heads
+from arl import columns as columns_lib
+from arl.models import functional, heads, teachers
 from arl.train import optimizers, routing
 
-Forward = Callable[[functional.Params, types.Columns, frozenset], dict]
+Forward = Callable[..., dict]  # (params, columns, want) -> columns
+_OF_TOKENS = frozenset(columns_lib.IDS)
 
 
-def make(model: functional.Model, *, temperature: float, chunk: int) -> Forward:
+def make(
+  model: functional.Model,
+  *,
+  temperature: float,
+  chunk: int,
+  teacher: functional.Model | None = None,
+) -> Forward:
   """The forward pass as (params, columns, want) -> columns, 0 off the mask.
 
-  Where the columns hold `routed_experts`, tokens go through those.
+  Where the columns hold `routed_experts`, tokens go through those. Log-probs of
+  K tokens are of those that the columns hold, see `columns.IDS`. With a teacher
+  the pass takes the teacher's parameters too, by keyword.
 
   Args:
     model: the policy, or a model of its shape.
     temperature: that of the rollouts: a token's probability is the one it was
       sampled with.
     chunk: tokens whose logits are held at a time; 0 for all.
+    teacher: with what the policy is compared over the whole vocabulary.
   """
 
-  def forward(params, columns, want):
+  def forward(params, columns, want, *, taught=None):
     tokens = columns['tokens']
     seen = [tokens, columns['positions'], columns['segments']]
     if routing.COLUMN in columns:
@@ -37,10 +48,12 @@ def make(model: functional.Model, *, temperature: float, chunk: int) -> Forward:
       params,
       hidden,
       tokens,
-      want - {'rerouted'},
+      want - {'rerouted'} - _OF_TOKENS,
       temperature=temperature,
       chunk=chunk or None,
       where=columns['mask'],
+      at={n: columns[columns_lib.IDS[n]] for n in want & _OF_TOKENS},
+      teacher=_reading(teacher, taught, columns) if taught else None,
     )
     if own is not None:
       other = routing.differs(columns[routing.COLUMN], own)
@@ -48,6 +61,16 @@ def make(model: functional.Model, *, temperature: float, chunk: int) -> Forward:
     return made
 
   return forward
+
+
+def _reading(
+  model: functional.Model | None, params: Any, columns: Mapping[str, Any]
+) -> teachers.Teacher:
+  """The teacher after it read the tokens, which nothing differentiates."""
+  assert model is not None
+  seen = columns['tokens'], columns['positions'], columns['segments']
+  params = jax.lax.stop_gradient(params)
+  return teachers.Teacher(model, params, model.apply(params, *seen))
 
 
 def without(forward: Forward, frozen: str) -> Forward:
@@ -61,11 +84,11 @@ def without(forward: Forward, frozen: str) -> Forward:
     frozen: a pattern for `optimizers.matching`.
   """
 
-  def stopped(params, columns, want):
+  def stopped(params, columns, want, **taught):
     fixed = optimizers.matching(params, frozen)
     params = jax.tree.map(
       lambda x, stop: jax.lax.stop_gradient(x) if stop else x, params, fixed
     )
-    return forward(params, columns, want)
+    return forward(params, columns, want, **taught)
 
   return stopped

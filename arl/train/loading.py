@@ -7,7 +7,10 @@ import jax
 import ml_collections
 
 from arl import names, types
-from arl.models import hf, sizes, tokenizers, transformer
+from arl.models import hf, sizes, teachers, tokenizers, transformer
+from arl.train import score
+
+OF_TEACHER = frozenset(score.OF_TEACHER) | teachers.DIVERGENCES
 
 
 def _fresh_size(name: str, vocab: int) -> sizes.Sizes:
@@ -57,8 +60,8 @@ def further(
   found = {}
   if 'ref_logp' in made.needs:
     found['ref_logp'] = loaded
-  if 'teacher_logp' in made.needs:
-    found['teacher_logp'] = _teacher(config)
+  if config.model.teacher and made.needs & OF_TEACHER:
+    found['teacher_logp'] = _teacher(config, loaded.model.vocab)
   return found
 
 
@@ -68,8 +71,11 @@ def _tokenizer(block: ml_collections.ConfigDict) -> Any:
   return tokenizers.characters()
 
 
-def _teacher(config: ml_collections.ConfigDict) -> hf.Loaded:
-  """The teacher: how many ids it knows beyond the tokenizer's is its own."""
+def _teacher(config: ml_collections.ConfigDict, vocab: int) -> hf.Loaded:
+  """The teacher: how many ids it knows beyond the tokenizer's is its own.
+
+  It is asked about those alone that the policy knows too.
+  """
   folder = config.model.teacher
   tokenizer = tokenizers.load(folder)
   theirs, ours = tokenizer.get_vocab(), _tokenizer(config.model).get_vocab()
@@ -87,4 +93,6 @@ def _teacher(config: ml_collections.ConfigDict) -> hf.Loaded:
       f' have up to {config.rollout.context}; lower rollout.context, or choose'
       ' another config.model.teacher.'
     )
-  return made
+  logits = made.model.logits
+  cut = lambda params, hidden: logits(params, hidden)[..., :vocab]
+  return made._replace(model=made.model._replace(logits=cut))

@@ -157,11 +157,11 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
             knobs=meta['knobs'],
           ),
         )
-        batch.check_origin(config.method.name, data)
+        batch.check_origin(config.method.name, data, learner.method.needs)
         filled = [index for index, part in enumerate(parts) if part]
         for index in filled * config.updates.epochs:
           part = batch.update(data, index, learner.rows)
-          now, facts = learner.step(now, *part)
+          now, facts = learner.step(now, *part, **learner.taught)
           for name, value in facts.items():
             seen[name].append(value)
         seen.update({name: [value] for name, value in data.metrics.items()})

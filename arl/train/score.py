@@ -14,6 +14,15 @@ from arl.train import routing, sharding
 
 _SCORED = columns_lib.filled_by(columns_lib.SCORE)
 _REROUTED = 'rerouted'
+# What a teacher fills -> what its head calls that.
+OF_TEACHER = {
+  'teacher_logp': 'logp',
+  'teacher_entropy': 'entropy',
+  'teacher_ids': 'likeliest',
+  'teacher_top_logp': 'likeliest_logp',
+  'teacher_own_logp': 'own_logp',
+}
+_LIKELIEST = {'old_ids': 'likeliest', 'old_own_logp': 'likeliest_logp'}
 
 
 def make_score(
@@ -28,8 +37,10 @@ def make_score(
 
   It gives `old_logp` and `old_entropy` always, for the metrics at least, and
   what else the method needs of the policy when the batch began; `others` holds
-  the parameters of further models by the column that is their log-prob. Where
-  experts are replayed, by the policy alone, it gives `rerouted` too.
+  the parameters of further models by the column that is their log-prob. What
+  the columns hold already, such as the log-probs of a teacher elsewhere, is not
+  made again. Where experts are replayed, by the policy alone, it gives
+  `rerouted` too.
   Microbatches without a token on the mask are not computed, and 0.
 
   Args:
@@ -39,9 +50,11 @@ def make_score(
     microbatch: rows at a time.
     mesh: where the arrays live.
   """
-  wanted = {'old_logp', 'old_entropy', *(needs & _SCORED)}
-  wanted -= {_REROUTED, *others}
-  own = {name: name.removeprefix('old_') for name in wanted}
+  asked = columns_lib.with_ids(needs) & _SCORED
+  wanted = {'old_logp', 'old_entropy', *asked}
+  wanted -= {_REROUTED, *others, *OF_TEACHER}
+  own = {n: _LIKELIEST.get(n, n.removeprefix('old_')) for n in wanted}
+  taught = {n: OF_TEACHER[n] for n in asked & OF_TEACHER.keys()}
 
   def one(params, frozen, part):
     names = dict(own)
@@ -50,9 +63,12 @@ def make_score(
     made = forward(params, part, frozenset(names.values()))
     scored = {name: made[column] for name, column in names.items()}
     part = {name: x for name, x in part.items() if name != routing.COLUMN}
+    part = {**part, **scored}
     for name, model in others.items():
-      made = model(frozen[name], part, frozenset({'logp'}))
-      scored[name] = made['logp']
+      theirs = taught if name in OF_TEACHER else {name: 'logp'}
+      theirs = {n: c for n, c in theirs.items() if n not in part}
+      made = model(frozen[name], part, frozenset(theirs.values()))
+      scored |= {n: made[column] for n, column in theirs.items()}
     return scored
 
   def score(params, frozen, columns):

@@ -42,6 +42,9 @@ def make_train_step(
 ) -> Step:
   """The update as a jitted (state, columns, credits) -> (state, metrics).
 
+  The parameters of a teacher that `forward` compares with come by keyword, as
+  `taught`.
+
   Args:
     forward: makes the policy's columns.
     method: the objective.
@@ -58,18 +61,18 @@ def make_train_step(
   """
   want = frozenset({'logp'}) | (method.needs & _FORWARDED)
 
-  def loss(params, columns, credits, weights):
-    made = forward(params, columns, want)
+  def loss(params, taught, columns, credits, weights):
+    made = forward(params, columns, want, **taught)
     return method.loss({**columns, **made}, credits, weights)
 
   gradient = jax.value_and_grad(loss, has_aux=True)
 
-  def accumulate(params, columns, credits):
+  def accumulate(params, taught, columns, credits):
     weights = method.weigh(columns, credits)
     part = sharding.microbatches((columns, credits, weights), microbatch, mesh)
 
     def one(i):
-      (_, metrics), grads = gradient(params, *part(i))
+      (_, metrics), grads = gradient(params, taught, *part(i))
       return metrics, grads
 
     shapes = jax.eval_shape(one, 0)
@@ -81,8 +84,8 @@ def make_train_step(
     of_terms = [w for name, w in weights.items() if name != 'metrics']
     return *made, jnp.any(jnp.stack([jnp.any(w != 0) for w in of_terms]))
 
-  def step(state, columns, credits):
-    metrics, grads, weighs = accumulate(state.params, columns, credits)
+  def step(state, columns, credits, **taught):
+    metrics, grads, weighs = accumulate(state.params, taught, columns, credits)
     norm = optax.tree.norm(grads)
     with jax.numpy_dtype_promotion('standard'):  # optax counts on it
       changes, opt_state = tx.update(grads, state.opt_state, state.params)

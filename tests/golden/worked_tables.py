@@ -14,6 +14,7 @@ import numpy as np
 import worked_advantages
 import worked_corrections
 import worked_distillation
+import worked_matching
 import worked_preference
 import worked_regressions
 import worked_returns
@@ -30,6 +31,7 @@ ROWS: worked_runs.Table = {
   **worked_training.TABLE,
   **worked_preference.TABLE,
   **worked_distillation.TABLE,
+  **worked_matching.TABLE,
 }
 # What has no home in arl yet, and why.
 NOT_HERE = {

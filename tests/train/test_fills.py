@@ -6,8 +6,8 @@ import pytest
 import tiny
 
 from arl import columns, types
-from arl.methods import compose, grpo
-from arl.rollout import answers, demonstrations, greedy, strategies
+from arl.methods import compose, grpo, matching
+from arl.rollout import answers, demonstrations, greedy, recorded, strategies
 from arl.train import fills
 
 
@@ -32,6 +32,7 @@ def test_what_every_run_fills():
   assert filled() == {
     'logp', 'entropy', 'value',
     'old_logp', 'old_entropy', 'old_value', 'ref_logp', 'features',
+    'own_logp', 'old_ids', 'old_own_logp',
     'truncated', 'step_of_group', 'rollout_entropy',
     'noise', 'iteration', 'progress',
   }  # fmt: skip
@@ -39,7 +40,10 @@ def test_what_every_run_fills():
 
 def test_settings_fill_more():
   teacher = filled(model={'teacher': 'some/teacher'})
-  assert teacher - filled() == {'teacher_logp'}
+  assert teacher - filled() == {
+    'teacher_logp', 'teacher_entropy', 'teacher_ids', 'teacher_top_logp',
+    'teacher_own_logp', 'top_logp', 'reverse_kl', 'forward_kl', 'jsd',
+  }  # fmt: skip
   knob = filled(knobs={'kl_coef': {'name': 'knobs.adaptive_kl'}})
   assert knob - filled() == {'kl_coef'}
   bins = filled(model={'value_bins': 8})
@@ -71,6 +75,15 @@ def test_strategies_fill_more_and_less(strategy, more, less):
   assert filled() - filled(strategy) == less
 
 
+def test_tokens_that_a_strategy_names_are_looked_up():
+  def told(*_):
+    return []
+
+  told.gives = frozenset({'teacher_logp', 'teacher_ids', 'teacher_top_logp'})
+  assert filled(told) - filled() == told.gives | {'top_logp'}
+  fills.check(compose.method(matching.gkd()), 'matching.gkd', filled(told))
+
+
 # What only a strategy of one's own can give: it asks teachers outside a run.
 OUTSIDE = {'teacher', 'teacher_logps', 'reconsidering'}
 
@@ -88,6 +101,7 @@ def test_together_they_fill_the_table():
         greedy.with_baseline,
         answers.with_reference,
         demonstrations.beside,
+        recorded.unpaired,
       )
       for b in (0, 4)
     )
