@@ -1,0 +1,96 @@
+"""Pairs out of rollouts: which two episodes of a task are compared."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from arl import episode
+
+_MARGIN = 1e-6  # what rewards that are equal may differ by, summed
+
+
+def best_against_worst(
+  groups: Sequence[episode.Group], *, margin: float = _MARGIN
+) -> list[episode.Group]:
+  """The best and the worst episode of each task, in this order.
+
+  A task whose best is no more than `margin` above its worst is dropped, and so
+  is one where either has no token of the policy. Of several that are as good
+  the first counts. What has no grade is not compared. An episode of several
+  rows stays whole.
+  """
+  made = []
+  for group in groups:
+    ranked = sorted(_whole(group), key=_reward, reverse=True)  # stable
+    if len(ranked) < 2:
+      continue
+    best = ranked[0]
+    worst = next(one for one in ranked if _reward(one) == _reward(ranked[-1]))
+    if _reward(best) - _reward(worst) > margin:
+      made.append(group._replace(episodes=[*best, *worst]))
+  return made
+
+
+def first_step(groups: Sequence[episode.Group]) -> list[episode.Group]:
+  """`best_against_worst`, cut to the first turn in which the two differ.
+
+  The pairs of Step-DPO (arXiv:2406.18629): the turns before it are alike and
+  off the mask, what comes after it is cut off, and the whole reward is on its
+  last token. A pair is dropped if what the policy answered to had come to
+  differ before what it said did.
+  """
+  made = []
+  for group in best_against_worst(groups):
+    if len(group.episodes) != 2:
+      continue  # a context that was rewritten has no common beginning
+    best, worst = group.episodes
+    at = _first_difference(best.tokens, worst.tokens)
+    turns = [
+      one.turn[at] if at < len(one.turn) else -1 for one in (best, worst)
+    ]
+    said = all(at < len(one.mask) and one.mask[at] for one in (best, worst))
+    if said and turns[0] == turns[1]:
+      cut = [_cut(one, turns[0]) for one in (best, worst)]
+      made.append(group._replace(episodes=cut))
+  return made
+
+
+def _whole(group: episode.Group) -> list[list[episode.Episode]]:
+  """The rows of each graded episode in which the policy said something."""
+  found: list[list[episode.Episode]] = []
+  for one in group.episodes:
+    if one.row:
+      found[-1].append(one)
+    else:
+      found.append([one])
+  return [
+    rows
+    for rows in found
+    if episode.graded(rows[0]) and any(np.any(row.mask) for row in rows)
+  ]
+
+
+def _reward(rows: Sequence[episode.Episode]) -> float:
+  return sum(episode.total_reward(one) for one in rows)
+
+
+def _first_difference(one: np.ndarray, other: np.ndarray) -> int:
+  n = min(len(one), len(other))
+  differ = np.flatnonzero(one[:n] != other[:n])
+  return int(differ[0]) if len(differ) else n
+
+
+def _cut(one: episode.Episode, turn: int) -> episode.Episode:
+  """The episode up to the end of a turn, which alone is on the mask."""
+  mask = one.mask & (one.turn == turn)
+  n = int(np.flatnonzero(mask)[-1]) + 1
+  rewards = np.zeros(n, np.float32)
+  rewards[-1] = episode.total_reward(one)
+  return one._replace(
+    tokens=one.tokens[:n],
+    mask=mask[:n],
+    logp=np.where(mask, one.logp, 0)[:n].astype(np.float32),
+    rewards=rewards,
+    turn=one.turn[:n],
+    extras={name: column[:n] for name, column in one.extras.items()},
+  )
