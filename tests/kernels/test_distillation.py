@@ -79,9 +79,9 @@ def test_no_token_is_no_quantile():
 
 
 def test_how_often_a_token_is_inside_is_its_trust():
-  noise = np.linspace(0, 1, 10001)[:-1].reshape(1, -1)
-  own = np.full(noise.shape, np.log(0.7))
-  got = distillation.trusted(own, own + np.log(0.5 / 0.7), noise)
+  noise = np.linspace(0, 1, 10001, dtype=np.float32)[None, :-1]
+  own = np.full_like(noise, np.log(0.7))
+  got = distillation.trusted(own, own + np.float32(np.log(0.5 / 0.7)), noise)
   assert abs(np.mean(got) - 5 / 7) < 1e-3
   assert np.all(distillation.trusted(own, own + 1, noise))
 

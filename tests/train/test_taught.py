@@ -11,7 +11,16 @@ import tiny
 
 from arl.methods import compose, matching
 from arl.models import transformer
-from arl.train import batch, forward, loop, score, sharding, state, step
+from arl.train import (
+  batch,
+  forward,
+  loading,
+  loop,
+  score,
+  sharding,
+  state,
+  step,
+)
 
 ROWS = 8
 CLOSE = functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6)
@@ -190,3 +199,29 @@ def test_what_episodes_bring_is_packed_as_it_is():
     data.columns['teacher_top_logp'][on], np.tile(logp, (int(on.sum()), 1))
   )
   batch.check_origin('matching.gkd', data, learner.method.needs)
+
+
+# Teachers that cannot be compared with.
+
+
+def _further(folder, shape, needs):
+  """The models of a run whose teacher is of this shape."""
+  policy = tiny.write_model(folder / 'policy')
+  teacher = tiny.write_model(folder / 'teacher', seed=3, shape=shape)
+  config = tiny.config(policy, model={'teacher': str(teacher)})
+  loaded, _ = loading.load_model(config.model, 0)
+  return loading.further(config, compose.method(needs), loaded)
+
+
+def test_a_teacher_is_not_asked_about_ids_that_the_policy_lacks(tmp_path):
+  made = _further(tmp_path, tiny.size(vocab=16), matching.gkd())
+  teacher = made['teacher_logp']
+  states = jnp.zeros((2, tiny.size().width))
+  assert teacher.model.logits(teacher.params, states).shape == (2, 8)
+
+
+@pytest.mark.parametrize('recipe', [matching.opd_full, matching.gkd])
+def test_a_teacher_that_reads_less_is_refused_by_all_forms(tmp_path, recipe):
+  short = tiny.size()._replace(context=16)
+  with pytest.raises(ValueError, match='reads 16 tokens, but episodes have'):
+    _further(tmp_path, short, recipe())
