@@ -28,6 +28,7 @@ from arl.methods import (
   exploration,
   grpo,
   ppo,
+  preference,
   regression,
   reinforce,
   soft,
@@ -202,6 +203,13 @@ def test_normalized_pairs_follow_the_chance_to_win():
   _close(mdp.expected_of(part, 2), -mdp.exact(_wins) / (2 * np.sqrt(2)))
   # The ratio of whole sequences: each of two tokens has the gradient of both.
   _close(mdp.expected_of(regression.pair_soft(), 2), -mdp.exact(_wins))
+
+
+def test_online_dpo_at_its_reference_follows_the_chance_to_win():
+  online = preference.dpo(beta=0.3)
+  acting = binding.on(online.ratio, ref_logp='old_logp')
+  part = online._replace(ratio=acting)
+  _close(mdp.expected_of(part, 2), -0.3 * mdp.exact(_wins))
 
 
 def test_normalizing_reweighs_each_group_by_its_deviation():

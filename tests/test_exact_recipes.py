@@ -70,6 +70,7 @@ EXACT: dict[str, str] = {
   'regression.lpo_reverse': 'on policy that of lpo_center, to first order',
   'regression.lpo_center': 'on policy: target less share, of each sequence',
   'regression.lpo_mean': 'on policy: target less share, of each sequence',
+  'preference.dpo': 'online, at its reference: of the chance to win',
   'regression.garl': 'of the Tsallis loss: q = 0, else to O(1 / group)',
   'regression.paft': 'of the Tsallis loss: q = 0, else to O(1 / group)',
   'regression.pair_soft': 'of the chance to win',
@@ -86,7 +87,6 @@ EXACT: dict[str, str] = {
 }
 # Of which nothing is shown here, and why.
 NOTHING = {
-  'preference.dpo': 'pairs: see test_preference.py',
   'preference.dpo_smoothed': 'pairs: see test_preference.py',
   'preference.dpo_robust': 'pairs: see test_preference.py',
   'preference.step_dpo': 'pairs: see test_preference.py',

@@ -52,7 +52,7 @@ class Objective(NamedTuple):
   The policy term is -sg(product of corrections) * surrogate.
 
   Attributes:
-    advantage: a kernel, or steps the last of which gives 'advantage'.
+    advantage: a kernel, or steps that give 'advantage' or 'preferred'.
     surrogate: kernel, gives what is to be maximized.
     aggregate: kernel, gives the weights.
     ratio: kernel, gives 'log_ratio'; used only if something reads it.
