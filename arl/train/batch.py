@@ -10,13 +10,11 @@ import numpy as np
 
 from arl import columns as columns_lib
 from arl import episode, types
-from arl.models import teachers
 from arl.rollout import pack
 from arl.train import build, routing, score, sharding
 
 _SCORED = columns_lib.filled_by(columns_lib.SCORE)
 _EXTRA = columns_lib.filled_by(columns_lib.EXTRA)
-_TAUGHT = frozenset({*score.OF_TEACHER, *teachers.DIVERGENCES})
 # Credit that is as true of episodes which another has written.
 _PREFERENCES = frozenset({'preferred', 'kept', 'reference'})
 
@@ -186,7 +184,7 @@ def check_origin(
     ValueError: the one was given samples, or the other demonstrations.
   """
   credited = {name for made in data.credits.values() for name in made}
-  taught = needs & _TAUGHT
+  taught = needs & score.TAUGHT
   if credited - _PREFERENCES and not data.sampled:
     raise ValueError(
       f'{method} estimates a policy gradient, but its episodes were not sampled'

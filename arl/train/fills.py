@@ -10,7 +10,6 @@ import ml_collections
 from arl import columns as columns_lib
 from arl import names, types
 from arl.envs import base
-from arl.models import teachers
 from arl.train import routing, score
 
 _ALWAYS = (
@@ -19,7 +18,7 @@ _ALWAYS = (
   'truncated', 'step_of_group', 'rollout_entropy',
   'noise', 'iteration', 'progress',
 )  # fmt: skip
-_OF_TEACHER = {*score.OF_TEACHER, *teachers.DIVERGENCES, 'top_logp'}
+_OF_TEACHER = score.TAUGHT | {'top_logp'}
 OWN = frozenset({'noise', 'iteration', 'progress'})  # of LOOP, no knobs
 
 

@@ -7,10 +7,8 @@ import jax
 import ml_collections
 
 from arl import names, types
-from arl.models import hf, sizes, teachers, tokenizers, transformer
+from arl.models import hf, sizes, tokenizers, transformer
 from arl.train import score
-
-OF_TEACHER = frozenset(score.OF_TEACHER) | teachers.DIVERGENCES
 
 
 def _fresh_size(name: str, vocab: int) -> sizes.Sizes:
@@ -60,7 +58,7 @@ def further(
   found = {}
   if 'ref_logp' in made.needs:
     found['ref_logp'] = loaded
-  if config.model.teacher and made.needs & OF_TEACHER:
+  if config.model.teacher and made.needs & score.TAUGHT:
     found['teacher_logp'] = _teacher(config, loaded.model.vocab)
   return found
 

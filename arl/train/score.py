@@ -9,6 +9,7 @@ from jax.sharding import Mesh
 from arl import columns as columns_lib
 from arl import types
 from arl.kernels import divergences
+from arl.models import teachers
 from arl.train import forward as forward_lib
 from arl.train import routing, sharding
 
@@ -22,6 +23,8 @@ OF_TEACHER = {
   'teacher_top_logp': 'likeliest_logp',
   'teacher_own_logp': 'own_logp',
 }
+# What cannot be without a teacher, in a run or outside of it.
+TAUGHT = frozenset(OF_TEACHER) | teachers.DIVERGENCES
 _LIKELIEST = {'old_ids': 'likeliest', 'old_own_logp': 'likeliest_logp'}
 
 
