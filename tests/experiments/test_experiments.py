@@ -37,7 +37,10 @@ def test_all_experiments_are_found():
 @pytest.mark.parametrize('arg', [None, '', 'quick'])
 @pytest.mark.parametrize('name', NAMES)
 def test_its_settings_hold(name, arg):
-  build.check(config_of(name, arg))
+  try:
+    build.check(config_of(name, arg))
+  except ImportError as error:  # an environment of a library that is not there
+    pytest.skip(str(error))
 
 
 @pytest.mark.parametrize('method', recipes.METHODS)

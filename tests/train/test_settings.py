@@ -33,8 +33,8 @@ def test_an_unknown_key_and_the_nearest():
 
 def test_an_unknown_block():
   config = base()
-  config.reward = {'name': 'x'}
-  assert refusal(config).startswith("config has no key 'reward'; ")
+  config.prize = {'name': 'x'}
+  assert refusal(config).startswith("config has no key 'prize'; ")
 
 
 @pytest.mark.parametrize('name', ['seed', 'model.size', 'mesh', 'eval.every'])
