@@ -81,7 +81,8 @@ BOUNDED: w.Table = {
 
 def _in_turns(gaps, turns, **columns):
   """Tokens in turns, of which the teacher finds each so much less likely."""
-  at = _taught([0.0] * len(gaps), [-x for x in gaps])
+  own = [0.0] * len(gaps)
+  at = _taught(own, [-x for x in gaps], rewards=own)
   ids = w.levels.level(np.asarray([turns], np.int32), max(turns) + 1)
   return lambda: {**at(), 'turn': ids, **columns}
 
@@ -108,7 +109,7 @@ DISTILLED, WEIGHTS = [-0.4, 0.5, 0.1], [14 / 29, 48 / 29, 25 / 29]
 TURNS: w.Table = {
   'sod_w': w.credit(
     'distillation.sod',
-    _in_turns([0.2, 0.4, 0.1, 0.05], range(4), rewards=jnp.zeros((1, 4))),
+    _in_turns([0.2, 0.4, 0.1, 0.05], range(4)),
     name='turn_weight',
   ),
   'turn_tok': _turn_mean(0.0),

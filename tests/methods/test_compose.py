@@ -4,6 +4,7 @@ import functools
 
 import pytest
 
+from arl import columns as columns_lib
 from arl import levels, methods
 from arl.kernels import (
   advantages,
@@ -49,10 +50,11 @@ def test_an_unknown_column():
 @pytest.mark.parametrize('column', ['logp', 'entropy', 'value'])
 def test_reading_the_policy_where_nothing_is_differentiated(column):
   kernel = binding.on(lambda logp: logp, logp=column)
+  filled = columns_lib.filled_by(columns_lib.SCORE)
+  assert {'old_logp', 'ref_logp', 'teacher_logp'} <= filled
   tail = (
     ', where nothing is differentiated and that column does not exist yet;'
-    ' read a column of the policy that acted: features, old_entropy, old_logp,'
-    ' old_value, old_value_logits, ref_logp, rerouted, teacher_logp.'
+    f' read a column of the policy that acted: {", ".join(sorted(filled))}.'
   )
   assert _error(grpo.dapo()._replace(advantage=kernel)) == (
     f"term 'policy': kernel '<lambda>' reads {column!r} in its credit{tail}"
