@@ -76,7 +76,7 @@ def started(client, pool, **fields):
   turn = type(scheduler).turn
 
   def slow():
-    time.sleep(0.05)
+    time.sleep(0.2)
     turn(scheduler)
 
   scheduler.turn = slow
