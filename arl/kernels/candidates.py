@@ -15,21 +15,21 @@ import jax
 import jax.numpy as jnp
 
 from arl import ranges
-from arl.kernels import distillation, surrogates
+from arl.kernels import distillation, logps, surrogates
 
 _MOST = -1e-7  # nats that the candidates have together, at most
 
 
 def with_tail(logp: jax.Array, k: int) -> jax.Array:
   """The first k log-probs and that of all other tokens: [B, T, k + 1]."""
-  first = distillation.finite(logp[..., :k])
+  first = logps.finite(logp[..., :k])
   mass = jnp.minimum(jax.nn.logsumexp(first, axis=-1, keepdims=True), _MOST)
   return jnp.concatenate([first, jnp.log(-jnp.expm1(mass))], axis=-1)
 
 
 def renormalized(logp: jax.Array, k: int) -> jax.Array:
   """The first k log-probs, as if there were no other tokens."""
-  return jax.nn.log_softmax(distillation.finite(logp[..., :k]), axis=-1)
+  return jax.nn.log_softmax(logps.finite(logp[..., :k]), axis=-1)
 
 
 def _kl(a, b):
@@ -75,9 +75,7 @@ def forward_kl_partial(
   TrOPD, arXiv:2606.01249. The value may be negative; what pulls is the
   cross-entropy of the candidates.
   """
-  theirs, own = (
-    distillation.finite(x[..., :k]) for x in (teacher_top_logp, top_logp)
-  )
+  theirs, own = (logps.finite(x[..., :k]) for x in (teacher_top_logp, top_logp))
   return _kl(theirs, own)
 
 

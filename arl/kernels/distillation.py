@@ -14,18 +14,12 @@ import jax
 import jax.numpy as jnp
 
 from arl import ranges
-
-_LOWEST = -1e4
-
-
-def finite(logp: jax.Array) -> jax.Array:
-  """Log-probs, at least -1e4."""
-  return jnp.maximum(logp, _LOWEST)
+from arl.kernels import logps
 
 
 def gap(teacher_logp: jax.Array, old_logp: jax.Array) -> jax.Array:
   """How much likelier a token is to the teacher, in nats."""
-  return finite(teacher_logp) - finite(old_logp)
+  return logps.finite(teacher_logp) - logps.finite(old_logp)
 
 
 def reverse_kl(
@@ -158,5 +152,5 @@ def hindsight(
   """
   likelier = jax.lax.stop_gradient(gap(teacher_logp, logp))
   gate = jax.nn.sigmoid(sharpness * likelier)
-  teacher_logp = jax.lax.stop_gradient(finite(teacher_logp))
+  teacher_logp = jax.lax.stop_gradient(logps.finite(teacher_logp))
   return gate * (teacher_logp - logp)

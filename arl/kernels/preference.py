@@ -17,8 +17,8 @@ import jax
 import jax.numpy as jnp
 
 from arl import levels, ranges
+from arl.kernels import logps
 
-_LOWEST = -1e4  # stands for a log-prob of -inf
 _NEAREST = -1e-6  # the log of a likelihood whose odds are still finite
 
 
@@ -33,25 +33,21 @@ def summed(
   A log-prob below -1e4, as that of a token which a sampler ruled out, counts as
   -1e4.
   """
-  return levels.total(_finite(logp) - _finite(ref_logp), seq, mask)
+  return levels.total(logps.finite(logp) - logps.finite(ref_logp), seq, mask)
 
 
 def averaged(
   logp: jax.Array, ref_logp: jax.Array, mask: jax.Array, seq: levels.Level
 ) -> jax.Array:
   """`summed` over the number of tokens."""
-  return levels.mean(_finite(logp) - _finite(ref_logp), seq, mask)
+  return levels.mean(logps.finite(logp) - logps.finite(ref_logp), seq, mask)
 
 
 def likelihood(
   logp: jax.Array, mask: jax.Array, seq: levels.Level
 ) -> jax.Array:
   """The mean log-prob of a sequence's tokens, against no reference."""
-  return levels.mean(_finite(logp), seq, mask)
-
-
-def _finite(logp):
-  return jnp.where(logp < _LOWEST, _LOWEST, logp)
+  return levels.mean(logps.finite(logp), seq, mask)
 
 
 # What is compared.
