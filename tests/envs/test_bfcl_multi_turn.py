@@ -4,6 +4,7 @@ import random
 
 import hypothesis
 import hypothesis.strategies as st
+import interleaved
 import numpy as np
 import pytest
 
@@ -18,13 +19,6 @@ ENV = bfcl_multi_turn.make()
 
 def task(index=0):
   return ENV.task(base.HELD_OUT, index)
-
-
-def walk(problem, *actions):
-  state, turn = ENV.reset(problem), None
-  for action in actions:
-    state, turn = ENV.step(state, action)
-  return state, turn
 
 
 @pytest.mark.parametrize('category', bfcl_multi_turn.CATEGORIES)
@@ -91,24 +85,14 @@ def test_verdicts_are_those_of_the_package():
 @hypothesis.given(data=st.data())
 def test_any_order_of_steps_from_kept_states_gives_the_same(data):
   problem = task(data.draw(st.integers(0, 199)))
-  rng = np.random.default_rng(data.draw(st.integers(0, 99)))
-  grown = [(ENV.reset(problem), (), None)]
-  for _ in range(data.draw(st.integers(1, 12))):
-    state, actions, turn = grown[data.draw(st.integers(0, len(grown) - 1))]
-    if turn and turn.done:
-      continue
-    action = ENV.noisy(state, rng)
-    after, turn = ENV.step(state, action)
-    grown.append((after, (*actions, action), turn))
-  for state, actions, turn in grown:
-    assert walk(problem, *actions) == (state, turn)
+  interleaved.check(ENV, problem, ENV.noisy, data, 12)
 
 
 def test_what_is_seen():
   problem = task()
   assert problem.prompt.startswith("Move 'final_report.pdf' within")
   assert '"name": "mkdir"' in problem.system
-  state, turn = walk(problem, "[cd(folder='document')]")
+  state, turn = interleaved.walk(ENV, problem, ["[cd(folder='document')]"])
   assert turn.text == '{"current_working_directory": "document"}'
   state, turn = ENV.step(state, "[cd(folder='no'), ls()]")
   assert turn.text.startswith('{"error": "cd: \'no\': No such')
@@ -150,14 +134,14 @@ def test_calls_that_would_not_end_are_refused():
 
 
 def test_a_turn_without_the_calls_that_are_due_ends_the_episode():
-  state, turn = walk(task(), 'I will not.')
+  state, turn = interleaved.walk(ENV, task(), ['I will not.'])
   assert (turn.reward, turn.done) == (0.0, True)
   with pytest.raises(ValueError, match='reset first'):
     ENV.step(state, '[ls()]')
 
 
 def test_a_turn_has_only_so_many_replies():
-  _, turn = walk(task(), *['[pwd()]'] * bfcl_multi_turn.STEPS)
+  _, turn = interleaved.walk(ENV, task(), ['[pwd()]'] * bfcl_multi_turn.STEPS)
   assert (turn.reward, turn.done) == (0.0, True)
 
 

@@ -2,6 +2,7 @@
 
 import hypothesis
 import hypothesis.strategies as st
+import interleaved
 import numpy as np
 import pytest
 
@@ -23,13 +24,6 @@ GAMES = (
   'MiniGrid-MultiRoom-N2-S4-v0',
 )
 ENV = minigrid_text.make()
-
-
-def walk(env, task, actions):
-  state, turn = env.reset(task), None
-  for action in actions:
-    state, turn = env.step(state, action)
-  return state, turn
 
 
 @pytest.mark.parametrize('game', GAMES)
@@ -85,22 +79,12 @@ def test_steps_are_those_of_the_package():
 @hypothesis.given(data=st.data())
 def test_any_order_of_steps_from_kept_states_gives_the_same(data):
   task = ENV.task(base.TRAIN, data.draw(st.integers(0, 5)))
-  rng = np.random.default_rng(data.draw(st.integers(0, 99)))
-  grown = [(ENV.reset(task), (), None)]
-  for _ in range(data.draw(st.integers(1, 30))):
-    state, actions, turn = grown[data.draw(st.integers(0, len(grown) - 1))]
-    if turn and turn.done:
-      continue
-    action = ENV.noisy(state, rng)
-    after, turn = ENV.step(state, action)
-    grown.append((after, (*actions, action), turn))
-  for state, actions, turn in grown:
-    assert walk(ENV, task, actions) == (state, turn)
+  interleaved.check(ENV, task, ENV.noisy, data, 30)
 
 
 def test_a_world_ends_after_the_steps_that_the_package_allows():
   task = ENV.task(base.TRAIN, 0)
-  state, turn = walk(ENV, task, ['left'] * 359)
+  state, turn = interleaved.walk(ENV, task, ['left'] * 359)
   assert not turn.done
   state, turn = ENV.step(state, 'left')
   assert (turn.done, turn.reward) == (True, 0.0)

@@ -6,6 +6,7 @@ import threading
 
 import hypothesis
 import hypothesis.strategies as st
+import interleaved
 import numpy as np
 import pytest
 
@@ -27,13 +28,6 @@ def env():
 
 def call(name, **arguments):
   return HERMES.write([calls.Call(name, arguments)])
-
-
-def walk(env, task, actions):
-  state, turn = env.reset(task), None
-  for action in actions:
-    state, turn = env.step(state, action)
-  return state, turn
 
 
 @pytest.mark.parametrize('domain', tau_domains.DOMAINS)
@@ -75,7 +69,7 @@ def test_actions_at_random_earn_little(env):
 
 def test_a_scripted_user_does_what_it_is_asked_for_by_name(env):
   task = env.task(base.HELD_OUT, 1)  # data and airplane mode are wrong
-  state, turn = walk(env, task, ['Please toggle_data_saver_mode.'])
+  state, turn = interleaved.walk(env, task, ['Please toggle_data_saver_mode.'])
   assert not state.made
   assert turn.text == tau_user._told('telecom', 1)[1]
   state, turn = env.step(state, 'Now use toggle_data, please.')
@@ -144,17 +138,7 @@ def test_words_and_databases_count():
 @hypothesis.given(data=st.data())
 def test_any_order_of_steps_from_kept_states_gives_the_same(env, data):
   task = env.task(base.HELD_OUT, data.draw(st.integers(0, 113)))
-  rng = np.random.default_rng(data.draw(st.integers(0, 99)))
-  grown = [(env.reset(task), (), None)]
-  for _ in range(data.draw(st.integers(1, 10))):
-    state, actions, turn = grown[data.draw(st.integers(0, len(grown) - 1))]
-    if turn and turn.done:
-      continue
-    action = env.noisy(state, rng)
-    after, turn = env.step(state, action)
-    grown.append((after, (*actions, action), turn))
-  for state, actions, turn in grown:
-    assert walk(env, task, actions) == (state, turn)
+  interleaved.check(env, task, env.noisy, data, 10)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import random
 
 import hypothesis
 import hypothesis.strategies as st
+import interleaved
 import numpy as np
 import pytest
 
@@ -15,13 +16,6 @@ pytest.importorskip(
 )
 ENVS = {name: text_arena.make(game=name) for name in text_arena.GAMES}
 QUICK = sorted(ENVS.keys() - {'RushHour', '2048', 'Sudoku'})
-
-
-def walk(env, task, actions):
-  state, turn = env.reset(task), None
-  for action in actions:
-    state, turn = env.step(state, action)
-  return state, turn
 
 
 @pytest.mark.parametrize('game', text_arena_oracles.ORACLES)
@@ -40,7 +34,7 @@ def test_oracles_take_the_fewest_moves():
   task = env.task(base.TRAIN, 0)
   assert len(base.play(env, task, env.oracle, 100)) == 7
   # From wherever a stray move led, too: A C is undone on the way.
-  state, _ = walk(env, task, ['[A B]', '[A C]'])
+  state, _ = interleaved.walk(env, task, ['[A B]', '[A C]'])
   moves = 0
   while not state.over:
     state, _ = env.step(state, env.oracle(state))
@@ -82,37 +76,29 @@ def test_actions_at_random_seldom_win(game):
 def test_any_order_of_steps_from_kept_states_gives_the_same(game, data):
   env = ENVS[game]
   task = env.task(base.TRAIN, data.draw(st.integers(0, 5)))
-  rng = np.random.default_rng(data.draw(st.integers(0, 99)))
-  grown = [(env.reset(task), (), None)]
-  for _ in range(data.draw(st.integers(1, 12))):
-    state, actions, turn = grown[data.draw(st.integers(0, len(grown) - 1))]
-    if turn and turn.done:
-      continue
-    action = env.noisy(state, rng)
-    after, turn = env.step(state, action)
-    grown.append((after, (*actions, action), turn))
-  for state, actions, turn in grown:
-    assert walk(env, task, actions) == (state, turn)
+  interleaved.check(env, task, env.noisy, data, 12)
 
 
 def test_chance_is_the_game_s_own_in_every_thread():
   env = ENVS['2048']
   tasks = [env.task(base.TRAIN, index) for index in range(6)]
   moves = ['[up]', '[left]', '[down]', '[right]'] * 4
-  alone = [walk(env, task, moves) for task in tasks]
+  alone = [interleaved.walk(env, task, moves) for task in tasks]
   other = text_arena.make(game='2048')
   with concurrent.futures.ThreadPoolExecutor(6) as threads:
-    found = list(threads.map(lambda t: walk(other, t, moves), tasks))
+    found = list(
+      threads.map(lambda t: interleaved.walk(other, t, moves), tasks)
+    )
   assert found == alone
   random.seed(5)
   before = random.getstate()
-  walk(env, tasks[0], moves)
+  interleaved.walk(env, tasks[0], moves)
   assert random.getstate() == before
 
 
 def test_an_invalid_move_is_an_error_and_a_second_one_the_end():
   env = ENVS['FrozenLake']
-  state, turn = walk(env, env.task(base.TRAIN, 0), ['up please'])
+  state, turn = interleaved.walk(env, env.task(base.TRAIN, 0), ['up please'])
   assert turn.text.startswith('error: You attempted an invalid move.')
   assert (turn.reward, turn.done) == (0.0, False)
   good, turn = env.step(state, env.oracle(state))

@@ -2,6 +2,7 @@
 
 import hypothesis
 import hypothesis.strategies as st
+import interleaved
 import numpy as np
 import pytest
 
@@ -15,13 +16,6 @@ pytest.importorskip(
 @pytest.fixture(scope='module')
 def env():
   return textworld_games.make()
-
-
-def walk(env, task, actions):
-  state, turn = env.reset(task), None
-  for action in actions:
-    state, turn = env.step(state, action)
-  return state, turn
 
 
 @pytest.mark.parametrize('split', base.SPLITS)
@@ -102,17 +96,7 @@ def test_tasks_are_pure_and_the_splits_share_no_seed(env):
 @hypothesis.given(data=st.data())
 def test_any_order_of_steps_from_kept_states_gives_the_same(env, data):
   task = env.task(base.TRAIN, data.draw(st.integers(0, 3)))
-  rng = np.random.default_rng(data.draw(st.integers(0, 99)))
-  grown = [(env.reset(task), (), None)]
-  for _ in range(data.draw(st.integers(1, 10))):
-    state, actions, turn = grown[data.draw(st.integers(0, len(grown) - 1))]
-    if turn and turn.done:
-      continue
-    action = textworld_games.at_random(state, rng)
-    after, turn = env.step(state, action)
-    grown.append((after, (*actions, action), turn))
-  for state, actions, turn in grown:
-    assert walk(env, task, actions) == (state, turn)
+  interleaved.check(env, task, textworld_games.at_random, data, 10)
 
 
 @pytest.mark.parametrize('text', ['', 'Go east!', 'x' * 1000, '\x00', 'é'])
