@@ -25,7 +25,8 @@ def get_config(arg: str | None = None):
   config = quickstart.get_config(
     f'model={chosen["model"]},method={chosen["method"]}'
   )
-  worlds.set_up(config, chosen['env'], imitate=False)
+  config.steps = worlds.set_up(config, chosen['env'])['steps']
+  config.rollout.strategy = config.eval.strategy
   if chosen['quick']:
     worlds.quicken(config)
     config.prompts.update(batch=4, samples=4)

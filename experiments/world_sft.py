@@ -13,7 +13,10 @@ from experiments import common, quickstart_sft, worlds
 def get_config(arg: str | None = None):
   chosen = common.parse(arg, env='tools', quick=False)
   config = quickstart_sft.get_config()
-  worlds.set_up(config, chosen['env'], imitate=True)
+  world = worlds.set_up(config, chosen['env'])
+  config.prompts.size = world.get('tasks', config.prompts.size)
+  config.steps = config.optimizer.decay = world['imitated']
+  config.eval.every = config.checkpoint.every = world['imitated']
   if chosen['quick']:
     worlds.quicken(config)
   return config

@@ -1,9 +1,9 @@
 """Environments that the quickstart's small model learns, and their budgets.
 
-Of each world: the block of its environment, what its episodes need beside
-`common.base`, the supervised steps of its warm start and its rollout batches.
-What programs do is remembered, so warm starts of worlds that run them see few
-tasks.
+Of each world: the block of its environment, how it is rolled out, what its
+episodes need beside `common.base`, the supervised steps of its warm start and
+its rollout batches. What programs do is remembered, so warm starts of worlds
+that run them see few tasks.
 """
 
 import ml_collections
@@ -50,8 +50,8 @@ WORLDS = {
   },
   'coding': {
     'env': {'name': 'coding.make', 'tries': 1, 'fault': 0.6},
+    'strategy': 'asynchronous.multi_turn',
     'rollout': {
-      'strategy': 'asynchronous.multi_turn',
       'max_turns': 1,
       'turn_tokens': 32,
       'response_tokens': 32,
@@ -63,8 +63,8 @@ WORLDS = {
   },
   'terminal': {
     'env': {'name': 'terminal.make'},
+    'strategy': 'asynchronous.multi_turn',
     'rollout': {
-      'strategy': 'asynchronous.multi_turn',
       'max_turns': 4,
       'turn_tokens': 20,
       'response_tokens': 80,
@@ -77,8 +77,8 @@ WORLDS = {
 }
 
 
-def set_up(config: ml_collections.ConfigDict, name: str, imitate: bool) -> None:
-  """Writes a world into a config, for its warm start or for what follows.
+def set_up(config: ml_collections.ConfigDict, name: str) -> dict:
+  """Writes a world into a config, and gives it.
 
   Raises:
     ValueError: there is no such world.
@@ -89,16 +89,9 @@ def set_up(config: ml_collections.ConfigDict, name: str, imitate: bool) -> None:
     )
   world = WORLDS[name]
   config.env = dict(world['env'])
-  rollout = dict(world['rollout'])
-  config.eval.strategy = rollout.pop('strategy', config.eval.strategy)
-  config.rollout.update(rollout)
-  if not imitate:
-    config.rollout.strategy = config.eval.strategy
-    config.steps = world['steps']
-    return
-  config.prompts.size = world.get('tasks', config.prompts.size)
-  config.steps = config.optimizer.decay = world['imitated']
-  config.eval.every = config.checkpoint.every = world['imitated']
+  config.eval.strategy = world.get('strategy', config.eval.strategy)
+  config.rollout.update(world['rollout'])
+  return world
 
 
 def quicken(config: ml_collections.ConfigDict) -> None:

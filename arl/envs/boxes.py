@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from arl.envs import base
-from arl.rewards import outcomes
+from arl.rewards import outcomes, verdict
 from arl.sandbox import base as sandbox
 from arl.sandbox import calls, isolation, pool, session
 
@@ -164,6 +164,17 @@ def _fits(value: Any, count: int) -> bool:
     and len(value) == count
     and all(isinstance(one, str) or form(one) for one in value)
   )
+
+
+def earned(judged: verdict.Verdict) -> float:
+  """The score of a verdict.
+
+  Raises:
+    InfrastructureFailure: there is none: some test was not run.
+  """
+  if judged.score is None:
+    raise base.InfrastructureFailure(f'no verdict: {judged.detail}')
+  return float(judged.score)
 
 
 def graded(observed: Any, expected: Any) -> str:

@@ -171,8 +171,10 @@ def _step(rules: _Rules, state: State, text: str) -> tuple[State, episode.Turn]:
     raise ValueError(f'{state.task.id}: the episode is over; reset first.')
   after = state._replace(turns=state.turns + 1)
   source, data = source_of(text), state.task.data
-  if 'def f' not in source:
-    return _refused(rules, after, 'error: write a function f')
+  if 'def f' not in source:  # uses up a try all the same
+    if after.turns < rules.tries:
+      return after, episode.Turn('error: write a function f')
+    return _judged(rules, after, [outcomes.NOT_COMPILED])
   shown = [data['example']]
   asked = [[x] for x in shown + data['inputs']]
   seen = boxes.observe(source, 'f', asked, rules.seconds, rules.unsafe)
@@ -181,19 +183,12 @@ def _step(rules: _Rules, state: State, text: str) -> tuple[State, episode.Turn]:
   if results[0] != outcomes.PASSED and after.turns < rules.tries:
     told = seen[0] if isinstance(seen[0], str) else repr(seen[0][0])
     return after, episode.Turn(f'error: f({shown[0]}) is {told[:40]}')
-  verdict = GRADES[rules.grade](results[1:])
-  if verdict.score is None:
-    raise base.InfrastructureFailure(f'{state.task.id}: {verdict.detail}')
-  reward = float(verdict.score)
+  return _judged(rules, after, results[1:])
+
+
+def _judged(rules, after, results) -> tuple[State, episode.Turn]:
+  reward = boxes.earned(GRADES[rules.grade](results))
   return after._replace(over=True), episode.Turn('', reward, True)
-
-
-def _refused(rules, after, told) -> tuple[State, episode.Turn]:
-  """What is no source uses up a try."""
-  if after.turns < rules.tries:
-    return after, episode.Turn(told)
-  worst = -1.0 if rules.grade == 'coderl' else 0.0
-  return after._replace(over=True), episode.Turn('', worst, True)
 
 
 def _noisy(fault: float, state: State, rng: np.random.Generator) -> str:

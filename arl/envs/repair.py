@@ -177,15 +177,13 @@ def _symptom(one: repair_bank.Function, broken: str, rng: random.Random):
   """Arguments with which the broken source, which is ours, goes wrong."""
   while True:
     arguments = one.draw(rng)
-    (want,) = repair_bank.results(one.name, [arguments])
-    names: dict[str, Any] = {}
-    exec(broken, names)
+    (want,) = repair_bank.results(one.source, one.name, [arguments])
     try:
-      got = repr(names[one.name](*arguments))
+      (got,) = repair_bank.results(broken, one.name, [arguments])
     except Exception as error:
-      got = type(error).__name__
-    if got != repr(want):
-      return arguments, got, want
+      return arguments, type(error).__name__, want
+    if repr(got) != repr(want):
+      return arguments, repr(got), want
 
 
 def _step(rules: _Rules, state: State, text: str) -> tuple[State, episode.Turn]:
@@ -240,17 +238,8 @@ def _observed(rules: _Rules, data: Mapping[str, Any], files) -> str:
 
 def _judge(rules: _Rules, data: Mapping[str, Any], files) -> float:
   if rules.grade == 'similarity':
-    before = data['files']
-    right = {**before, data['path']: data['fixed']}
-    diffs = [
-      {
-        p: patches.diff(before[p], made[p])
-        for p in before
-        if made[p] != before[p]
-      }
-      for made in (files, right)
-    ]
-    return patches.similarity(*diffs)
+    before, right = data['files'], {data['path']: data['fixed']}
+    return patches.alike(before, files, right)
   results: list[str] = []
   for path, names in data['names'].items():
     for name in names:
@@ -258,14 +247,9 @@ def _judge(rules: _Rules, data: Mapping[str, Any], files) -> float:
       seen = boxes.observe(
         files[path], name, asked, rules.seconds, rules.unsafe
       )
-      results += map(boxes.graded, seen, repair_bank.results(name, asked))
+      results += map(boxes.graded, seen, repair_bank.right(name, asked))
   grade = outcomes.all_passed if rules.grade == 'tests' else outcomes.fraction
-  verdict = grade(results)
-  if verdict.score is None:
-    raise base.InfrastructureFailure(
-      f'the tests were not run: {verdict.detail}'
-    )
-  return float(verdict.score)
+  return boxes.earned(grade(results))
 
 
 def _difference(state: State) -> tuple[str, int, str] | None:

@@ -138,7 +138,14 @@ def swe_rl(
     changed = apply(files, read(text))
   except FormError:
     return WRONG_FORM
-  return similarity(_diffs(files, changed), _diffs(files, fixed))
+  return alike(files, changed, fixed)
+
+
+def alike(
+  files: Mapping[str, str], ours: Mapping[str, str], theirs: Mapping[str, str]
+) -> float:
+  """`similarity` of two changes of files, given the files after each."""
+  return similarity(_diffs(files, ours), _diffs(files, theirs))
 
 
 def hybrid(alike: float, passed: float, *, share: float = 0.2) -> float:

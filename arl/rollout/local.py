@@ -184,7 +184,7 @@ class LocalEngine:
         experts=None if routed is None else routed[i, : m - 1],
         cached=int(rows.start[i]),
       )
-      if self._read is not None:
+      if self._read is not None and sampling.stop_text:
         sample = stop_text.cut(sample, sampling.stop_text, self._read)
       engine.check_sample(sample, request, sampling)
       slot = self._slots[slots[i]]
