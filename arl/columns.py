@@ -80,6 +80,12 @@ COLUMNS = {
     EXTRA,
     f"{_STRATEGY}, such as 'greedy.with_baseline'",
   ),
+  'turn_value': Column(
+    'mean return of fresh rollouts from where the turn begins',
+    '[B, T]',
+    EXTRA,
+    f"{_STRATEGY}, such as 'vine.nine'",
+  ),
   'demonstrated': Column(
     'true in a sequence that a demonstrator wrote',
     '[B, T] bool',
@@ -91,6 +97,18 @@ COLUMNS = {
     '[B, T] bool',
     EXTRA,
     f"{_STRATEGY}, such as 'recorded.unpaired'",
+  ),
+  'observed': Column(
+    'true where the environment spoke, in what is learnt all the same',
+    '[B, T] bool',
+    EXTRA,
+    f"{_STRATEGY}, such as 'conversations.with_observations'",
+  ),
+  'example_weight': Column(
+    'weight of the example that the sequence is, as its record has it',
+    '[B, T]',
+    EXTRA,
+    f"{_STRATEGY}, such as 'conversations.whole'",
   ),
   'answer': Column(
     'true on the tokens of a reference answer put after the sample',
@@ -124,6 +142,7 @@ COLUMNS = {
   'logp': Column('log-prob under the policy', '[B, T]', POLICY),
   'entropy': Column('entropy of the policy', '[B, T]', POLICY),
   'value': Column('critic before the token', '[B, T]', POLICY),
+  'value_after': Column('critic after the token', '[B, T]', POLICY),
   'value_logits': Column(
     'categorical critic before the token',
     '[B, T, N]',

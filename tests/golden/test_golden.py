@@ -19,6 +19,7 @@ PAIRS = FOLDER / 'preference_trl_1_16.npz'
 WORKED = FOLDER / 'worked_policy.json'
 PREFERENCE = FOLDER / 'worked_preference.json'
 DISTILLATION = FOLDER / 'worked_distillation.json'
+SUPERVISED = FOLDER / 'worked_supervised.json'
 
 
 def _lines(out):
@@ -100,8 +101,15 @@ def test_all_of_the_examples_of_distillation_agree(capsys):
   assert verdicts == dict.fromkeys(keys, 'ok')
 
 
+def test_all_of_the_supervised_examples_agree(capsys):
+  assert check.main(['check', str(SUPERVISED)]) == 0
+  verdicts = _lines(capsys.readouterr().out)
+  keys = json.loads(SUPERVISED.read_text()).keys()
+  assert verdicts == dict.fromkeys(keys, 'ok')
+
+
 def test_no_row_is_without_a_number():
-  files = WORKED, DISTILLATION, PREFERENCE
+  files = WORKED, DISTILLATION, PREFERENCE, SUPERVISED
   numbers = {
     k: x for file in files for k, x in worked_tables.load(file).items()
   }

@@ -19,6 +19,7 @@ import worked_preference
 import worked_regressions
 import worked_returns
 import worked_runs
+import worked_supervised
 import worked_surrogates
 import worked_training
 
@@ -32,6 +33,7 @@ ROWS: worked_runs.Table = {
   **worked_preference.TABLE,
   **worked_distillation.TABLE,
   **worked_matching.TABLE,
+  **worked_supervised.TABLE,
 }
 # What has no home in arl yet, and why.
 NOT_HERE = {
