@@ -14,13 +14,13 @@ is a poor one: an action earns 1 if it is the preferred answer word for word.
 """
 
 import functools
-import json
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 from arl import episode
 from arl.envs import base
+from arl.envs import records as files
 
 _PAIR = ('chosen', 'rejected')
 _SINGLE = ('completion', 'label')
@@ -38,46 +38,21 @@ def make(*, path: str, held_out: int = 16) -> base.Env:
     ValueError: a record that cannot be learned from, by file and line; answers
       that are all good or all bad; or no record to train on.
   """
-  file = pathlib.Path(path)
-  if not file.is_file():
-    raise ValueError(f'config.env.path is {path!r}, which is no file.')
-  lines = file.read_text(encoding='utf-8').splitlines()
-  records = [
-    _record(f'{file.name}:{number}', line)
-    for number, line in enumerate(lines, 1)
-    if line.strip()
-  ]
-  _check_classes(file.name, records)
-  border = len(records) - held_out
-  if held_out < 0 or border < 1:
-    raise ValueError(
-      f'{file.name} has {len(records)} records, of which held_out={held_out};'
-      ' leave at least one to train on.'
-    )
-  parts = {base.TRAIN: records[:border], base.HELD_OUT: records[border:]}
+  records = [_record(where, given) for where, given in files.read(path)]
+  _check_classes(pathlib.Path(path).name, records)
+  parts = files.split(path, records, held_out)
   return base.Env(
     task=functools.partial(_task, parts),
     reset=lambda task: task,
     step=_step,
-    oracle=lambda task: _text(_answers(task)[0]),
-    noisy=lambda task, rng: _text(_answers(task)[-int(rng.integers(2))]),
+    oracle=lambda task: files.text(_answers(task)[0]),
+    noisy=lambda task, rng: files.text(_answers(task)[-int(rng.integers(2))]),
   )
 
 
-def _record(where: str, line: str) -> dict[str, Any]:
+def _record(where: str, given: dict[str, Any]) -> dict[str, Any]:
   """A record in one form, with `where` as its name."""
-  try:
-    given = json.loads(line)
-  except json.JSONDecodeError as error:
-    raise ValueError(f'{where}: no JSON: {error}.') from error
-  if not isinstance(given, dict):
-    raise ValueError(f'{where}: give an object of JSON.')
-  others = sorted(given.keys() - _FIELDS)
-  if others:
-    raise ValueError(
-      f'{where}: no field {others[0]!r} is known; leave it out, or name one of'
-      f' {", ".join(sorted(_FIELDS))}.'
-    )
+  files.check_fields(where, given, _FIELDS)
   fields = _PAIR if 'chosen' in given else _SINGLE
   missing = [name for name in fields if given.get(name) is None]
   if missing or {*_PAIR, *_SINGLE} & given.keys() != {*fields}:
@@ -108,11 +83,7 @@ def _messages(where: str, given: Mapping[str, Any]) -> list[Any]:
   said = given.get('messages', given.get('prompt'))
   if isinstance(said, str) and said.strip():
     said = [{'role': 'user', 'content': said}]
-  listed = isinstance(said, list) and said
-  if not listed or not all(isinstance(one, dict) for one in said):
-    raise ValueError(
-      f'{where}: the conversation is {said!r}; give a text or messages.'
-    )
+  said = files.listed(where, said)
   if said[-1].get('role') == 'assistant':
     raise ValueError(
       f'{where}: the conversation ends with the assistant; what it says next is'
@@ -131,7 +102,7 @@ def _answer(where: str, name: str, given: Any) -> dict[str, Any]:
       f'{where}: {name} is {given!r}; give a text, or one message of the'
       ' assistant.'
     )
-  if not _text(given).strip() and not given.get('tool_calls'):
+  if not files.text(given).strip() and not given.get('tool_calls'):
     raise ValueError(f'{where}: {name} is empty; drop the record.')
   return given
 
@@ -157,26 +128,13 @@ def _answers(task: episode.Task) -> list[Mapping[str, Any]]:
   return [task.data[name] for name in names]
 
 
-def _text(message: Mapping[str, Any]) -> str:
-  content = message.get('content') or ''
-  return content if isinstance(content, str) else json.dumps(content)
-
-
 def _task(parts, split: str, index: int) -> episode.Task:
-  records = parts[split]
-  if not records:
-    raise ValueError(f'recorded: no record is {split}; raise env.held_out.')
-  if split == base.TRAIN and index >= len(records):
-    raise ValueError(
-      f'recorded: task {index} of {len(records)} records to train on; set'
-      f' prompts.size to at most {len(records)}.'
-    )
-  record = records[index % len(records)]
-  prompt = _text(record['messages'][-1])
+  record = files.at(parts, split, index)
+  prompt = files.text(record['messages'][-1])
   return episode.Task(f'recorded/{record["name"]}', prompt, record)
 
 
 def _step(task: episode.Task, text: str):
   best = task.data.get('chosen')
-  reward = float(best is not None and text == _text(best))
+  reward = float(best is not None and text == files.text(best))
   return task, episode.Turn('', reward, True)

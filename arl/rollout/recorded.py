@@ -6,19 +6,16 @@ what sampled them. Conversations are printed by the tokenizer's own template,
 tools included.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from arl import episode
-from arl.envs import base, call_syntax, calls
+from arl.envs import base
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
-from arl.rollout import messages, strategies, templates
-
-_WRITE = call_syntax.SYNTAXES['hermes'].write  # for templates without calls
-_FOUND = (chat_lib.UnfitText, templates.Unfit, messages.Refused)
+from arl.rollout import messages, printed, strategies, templates
 
 
 def pairs(
@@ -124,15 +121,9 @@ def _prompt(template: templates.Template, task: episode.Task) -> list[int]:
   """The ids of a record's conversation, up to where the assistant speaks."""
   try:
     said = messages.read(_field(task, 'messages'))
-    return templates.prompt(
-      template,
-      said,
-      [None] * len(said),
-      tools=task.data['tools'],
-      read=lambda text: calls.Reply((), False, text),
-      write=_WRITE,
-    )
-  except _FOUND as error:
+    alone = [None] * len(said)
+    return printed.prompt(template, said, alone, task.data['tools'])
+  except printed.FOUND as error:
     raise ValueError(f'{_name(task)}: {error}') from error
 
 
@@ -142,47 +133,9 @@ def _answer(
   """The ids of a record's answer, the one that ends the turn included."""
   try:
     said = messages.read([*task.data['messages'], _field(task, key)])
-    tools = task.data['tools']
-    templates.check_clean(template, said, [None] * len(said), tools)
-    text = _printed(template, said, tools)
-    end = template.tokenizer.eos_token
-    return chat_lib.encode(template.tokenizer, end + text + end)[1:]
-  except _FOUND as error:
+    return printed.answer(template, said, task.data['tools'])
+  except printed.FOUND as error:
     raise ValueError(f'{_name(task)}, {key}: {error}') from error
-
-
-def _printed(
-  template: templates.Template,
-  said: Sequence[Mapping[str, Any]],
-  tools: Any,
-) -> str:
-  """What the template prints for the last message, without its end."""
-  shown = [_with_text_calls(template, message) for message in said]
-  render = template.tokenizer.apply_chat_template
-  asked = render(
-    shown[:-1], tools=tools or None, tokenize=False, add_generation_prompt=True
-  )
-  whole = render(shown, tools=tools or None, tokenize=False)
-  text, end, _ = whole.removeprefix(asked).partition(
-    template.tokenizer.eos_token
-  )
-  if not whole.startswith(asked) or not end:
-    raise templates.Unfit(
-      'the chat template does not print an answer after what it prints to ask'
-      ' for one; use a template that does.'
-    )
-  return text
-
-
-def _with_text_calls(template, message) -> dict[str, Any]:
-  """The message, its calls written as text where the template prints none."""
-  made = {**message}
-  if template.calls or not made.get('tool_calls'):
-    return made
-  listed = [call['function'] for call in made.pop('tool_calls')]
-  written = _WRITE([calls.Call(f['name'], f['arguments']) for f in listed])
-  made['content'] = '\n'.join(filter(None, [made['content'], written]))
-  return made
 
 
 def _episode(
