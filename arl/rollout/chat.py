@@ -5,6 +5,8 @@ policy sampled stays as it is, and only the template's text *between* turns is
 encoded and appended. Nothing sampled is ever decoded and encoded again.
 """
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -54,6 +56,12 @@ def specials(tokenizer: Any) -> list[str]:
   return sorted(
     {*tokenizer.all_special_tokens, *(t.content for t in added if t.special)}
   )
+
+
+def digest(tokenizer: Any) -> str:
+  """Of the vocabulary: equal for tokenizers that give texts the same ids."""
+  text = json.dumps(sorted(tokenizer.get_vocab().items()))
+  return hashlib.sha256(text.encode()).hexdigest()
 
 
 def encode(tokenizer: Any, text: str) -> list[int]:

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from starlette import responses
 
-from arl.rollout import engine
+from arl.rollout import chat, engine
 from arl.rollout.server import fields as server_fields
 from arl.rollout.server import state as server_state
 
@@ -62,7 +62,7 @@ def server_info(serving: server_state.Serving) -> dict[str, Any]:
     'vocab_size': limits.vocab,
     'context_length': limits.context,
     'eos_token_ids': list(limits.end),
-    'tokenizer_digest': _digest(model.tokenizer),
+    'tokenizer_digest': model.tokenizer and chat.digest(model.tokenizer),
     'max_running_requests': serving.engine.load()['slots'],
     'num_hidden_layers_with_experts': layers,
     'num_experts_per_tok': chosen,
@@ -72,14 +72,6 @@ def server_info(serving: server_state.Serving) -> dict[str, Any]:
     'dp_size': 1,
     'startup_time': serving.started,
   }
-
-
-def _digest(tokenizer) -> str | None:
-  """Of the vocabulary: equal for tokenizers that give texts the same ids."""
-  if tokenizer is None:
-    return None
-  text = json.dumps(sorted(tokenizer.get_vocab().items()))
-  return hashlib.sha256(text.encode()).hexdigest()
 
 
 def models(serving: server_state.Serving) -> dict[str, Any]:

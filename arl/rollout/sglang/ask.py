@@ -102,13 +102,20 @@ def tokens(
   return body
 
 
-def scores(ids: Sequence[int], *, rid: str) -> dict[str, Any]:
-  """The body of a request that samples nothing."""
+def scores(ids: Sequence[int], rid: str, top: int = 0) -> dict[str, Any]:
+  """The body of a request that samples nothing.
+
+  Args:
+    ids: what is scored.
+    rid: names the request.
+    top: how many of the likeliest tokens are told at each place.
+  """
   return {
     'input_ids': [int(i) for i in ids],
     'rid': rid,
     'sampling_params': {'max_new_tokens': 0, 'temperature': 1.0},
     'return_logprob': True,
     'logprob_start_len': 0,
+    'top_logprobs_num': top,
     'stream': False,
   }

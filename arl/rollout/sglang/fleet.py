@@ -128,25 +128,27 @@ class Fleet:
       return again._replace(cached=0)
 
   def _sampler(self, request, sampling, salt: str) -> Callable:
-    async def once(rid: str, worker) -> engine.Sample:
-      body = self._body(request, sampling, rid, salt)
-      answer = await worker.generate(body)
+    body = lambda rid: self._body(request, sampling, rid, salt)
+    to_sample = sglang_answers.to_sample
+    read = lambda answer: to_sample(answer, request, sampling, self.facts)
+    return self._once(body, read)
+
+  def _once(self, body: Callable, read: Callable) -> Callable:
+    async def once(rid: str, worker) -> Any:
+      answer = await worker.generate(body(rid))
       with self._named(answer, worker, rid):
-        return sglang_answers.to_sample(answer, request, sampling, self.facts)
+        return read(answer)
 
     return once
 
-  async def score(
-    self, ids: Sequence[int], worker: sglang_worker.Worker | None = None
-  ) -> np.ndarray:
+  async def score(self, ids: Sequence[int], worker: Any = None) -> np.ndarray:
     """Log-probs [n] at temperature 1, by any server or by this one."""
+    read = lambda answer: sglang_answers.to_scores(answer, ids, self.facts)
+    return await self.ask(lambda rid: sglang_ask.scores(ids, rid), read, worker)
 
-    async def once(rid: str, worker) -> np.ndarray:
-      answer = await worker.generate(sglang_ask.scores(ids, rid=rid))
-      with self._named(answer, worker, rid):
-        return sglang_answers.to_scores(answer, ids, self.facts)
-
-    return await self._ask(once, None, worker)
+  async def ask(self, body: Callable, read: Callable, worker=None) -> Any:
+    """What `read` makes of the answer to the request `body(rid)`."""
+    return await self._ask(self._once(body, read), None, worker)
 
   async def stream(
     self,

@@ -36,7 +36,7 @@ class Met(NamedTuple):
 async def greet(
   workers: Sequence[sglang_worker.Worker],
   *,
-  vocab: int,
+  vocab: int | None,
   context: int,
   names: Mapping[str, int],
 ) -> Met:
@@ -44,7 +44,7 @@ async def greet(
 
   Args:
     workers: the servers.
-    vocab: how many ids the trainer's model knows.
+    vocab: how many ids the trainer's model knows; None where theirs may differ.
     context: tokens of the longest sequence.
     names: versions behind names that are no numbers.
 
@@ -88,9 +88,9 @@ async def _one(worker, *, vocab, context, names) -> Met:
   return Met(ours, version, (folder,), ranks, texts)
 
 
-def _check_vocab(url: str, folder: str, vocab: int) -> None:
+def _check_vocab(url: str, folder: str, vocab: int | None) -> None:
   """Compares with the served config, where its folder can be read here."""
-  if not folder:
+  if not folder or vocab is None:
     return
   with contextlib.suppress(OSError, ValueError, KeyError):
     text = (pathlib.Path(folder) / 'config.json').read_text('utf-8')
