@@ -37,7 +37,10 @@ class Column(NamedTuple):
 
 _STRATEGY = 'set config.rollout.strategy to one that gives it'
 _TEACHER = "set config.model.teacher to the teacher's folder"
-_OUTSIDE = 'set config.rollout.strategy to one of your own that `gives` it'
+_TEACHERS = (
+  "set config.model.teacher to several, 'NAME=FOLDER,NAME=FOLDER', by the parts"
+  " of env 'mixture.make'"
+)
 _REPLAY = "set config.updates.routing to 'rollout', for a mixture of experts"
 COLUMNS = {
   'tokens': Column('token ids', '[B, T] int32', PACK),
@@ -120,16 +123,14 @@ COLUMNS = {
     'which of several teachers the task is given to',
     '[B, T] int32',
     EXTRA,
-    _OUTSIDE,
-  ),
-  'teacher_logps': Column(
-    'log-probs of several teachers', '[B, T, M]', EXTRA, _OUTSIDE
+    _TEACHERS,
   ),
   'reconsidering': Column(
     'true where the policy verifies, hedges or turns back',
     '[B, T] bool',
     EXTRA,
-    _OUTSIDE,
+    "set config.rollout.reconsidering to phrases, such as 'wait|however|let me"
+    " check'",
   ),
   'routed_experts': Column(
     'K experts that the sampler sent the token through, in each layer;'
@@ -174,6 +175,9 @@ COLUMNS = {
   ),
   'teacher_entropy': Column(
     'entropy of the teacher', '[B, T]', SCORE, _TEACHER
+  ),
+  'teacher_logps': Column(
+    'log-probs of several teachers', '[B, T, M]', SCORE, _TEACHERS
   ),
   'teacher_ids': Column(
     'the likeliest tokens of the teacher, the likeliest first',

@@ -68,6 +68,7 @@ def base() -> ml_collections.ConfigDict:
         'top_k': 0,
         'stop_text': '',
         'observation_role': 'tool',
+        'reconsidering': '',
         'max_failed': 0.5,
         'lag': 0,
       },

@@ -1,6 +1,7 @@
 """From episodes to columns with scores and credit: one rollout batch."""
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 from arl import columns as columns_lib
 from arl import episode, types
 from arl.rollout import pack
-from arl.train import build, routing, score, sharding
+from arl.train import build, routing, score, sharding, taught
 
 _SCORED = columns_lib.filled_by(columns_lib.SCORE)
 _EXTRA = columns_lib.filled_by(columns_lib.EXTRA)
@@ -75,25 +76,21 @@ def check_versions(episodes: Sequence[episode.Episode], wanted: int) -> None:
 def updates(
   groups: Sequence[episode.Group],
   per_batch: int,
-  kinds: Callable[[episode.Episode], np.ndarray] | None = None,
+  tell: Callable[[list[episode.Episode]], list[episode.Episode]] = list,
 ) -> list[list[episode.Episode]]:
   """Whole groups dealt out to the updates of a batch.
 
   Args:
     groups: of the batch.
     per_batch: how many updates it makes.
-    kinds: gives the kind of each token of an episode, where that is read.
+    tell: adds columns to episodes, see `telling`.
   """
-
-  def told(one):
-    if not kinds:
-      return one
-    return one._replace(extras={**one.extras, 'kind': kinds(one)})
-
-  return [
-    [told(e) for group in groups[u::per_batch] for e in group.episodes]
+  parts = [
+    [e for group in groups[u::per_batch] for e in group.episodes]
     for u in range(per_batch)
   ]
+  told = iter(tell([e for part in parts for e in part]))
+  return [list(itertools.islice(told, len(part))) for part in parts]
 
 
 def make(
@@ -127,7 +124,8 @@ def make(
       routing.check(part, replay)
     extras |= {routing.COLUMN}
     wide[routing.COLUMN] = (replay.layers, replay.chosen)
-  held = _brought(parts, columns_lib.with_ids(needs) & (_SCORED | _EXTRA))
+  read = columns_lib.with_ids(needs | {taught.COLUMN})
+  held = _brought(parts, read & (_SCORED | _EXTRA))
   extras, wide = extras | held.keys(), {**wide, **held}
   place = pack.pack
   if learner.block:
@@ -184,14 +182,14 @@ def check_origin(
     ValueError: the one was given samples, or the other demonstrations.
   """
   credited = {name for made in data.credits.values() for name in made}
-  taught = needs & score.TAUGHT
+  told = needs & score.TAUGHT
   if credited - _PREFERENCES and not data.sampled:
     raise ValueError(
       f'{method} estimates a policy gradient, but its episodes were not sampled'
       ' by the policy: their log-probs are nan; choose a rollout.strategy that'
       ' samples, or method.name = terms.imitation.'
     )
-  if data.sampled and not credited and not taught:
+  if data.sampled and not credited and not told:
     raise ValueError(
       f'{method} imitates its episodes whatever they earned, but the policy'
       ' sampled them itself, which teaches it nothing; choose a'

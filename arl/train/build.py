@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import ml_collections
-import numpy as np
 from jax.sharding import Mesh
 
 from arl import columns as columns_lib
@@ -20,7 +19,7 @@ from arl.prompts import source
 from arl.rewards import composite, shaping
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
-from arl.rollout import kinds, strategies
+from arl.rollout import strategies
 from arl.train import (
   checks,
   engines,
@@ -34,6 +33,7 @@ from arl.train import (
   settings,
   sharding,
   state,
+  taught,
 )
 from arl.train import forward as forward_lib
 from arl.train import step as step_lib
@@ -193,14 +193,14 @@ def learner(
     temperature=config.rollout.temperature,
     chunk=config.model.logit_chunk,
   )
-  others, forwards, taught = {}, {}, {}
+  others, forwards, told = {}, {}, {}
   make_own = make
-  for name, other in loading.further(config, made, loaded).items():
-    others[name] = sharding.shard_params(other.params, mesh)
-    forwards[name] = make(other.model)
+  for name, models in loading.further(config, made, loaded).items():
+    others[name] = sharding.shard_params(tuple(m.params for m in models), mesh)
+    forwards[name] = taught.routed([make(m.model) for m in models])
     if name == 'teacher_logp' and made.needs & teachers.DIVERGENCES:
-      make_own = functools.partial(make, teacher=other.model)
-      taught = {'taught': others[name]}
+      make_own = functools.partial(make, teacher=models[0].model)
+      told = {'taught': others[name][0]}
   forward = make_own(loaded.model)
   if frozen:
     tx = optimizers.except_for(tx, frozen)
@@ -222,7 +222,7 @@ def learner(
     rows=rows_of(config, made),
     block=config.updates.microbatch if made.whole else 0,
     replay=replay,
-    taught=taught,
+    taught=told,
   )
 
 
@@ -235,6 +235,7 @@ def check(config: ml_collections.ConfigDict) -> types.Method:
   settings.check(config, settings.TRAIN)
   checks.check_sampling(config)
   checks.check_engine(config)
+  checks.check_teacher(config)
   checks.check_numbers(config)
   made = method(config.method)
   checks.check_whole(made, config)
@@ -269,12 +270,6 @@ def knobs_of(config: ml_collections.ConfigDict) -> dict[str, knobs.Knob]:
   return {
     name: named(block, 'arl.train') for name, block in config.knobs.items()
   }
-
-
-def kinds_of(world: World) -> Callable[[episode.Episode], np.ndarray]:
-  """What tells the kind of each token of an episode."""
-  parts: Any = world.env.parts
-  return functools.partial(kinds.of, decode=world.chat.decode, parts=parts)
 
 
 def task_stream(

@@ -6,6 +6,7 @@ import ml_collections
 
 from arl import types
 from arl.envs import base
+from arl.train import taught
 
 _COUNTS = (
   'steps',
@@ -97,6 +98,18 @@ def check_engine(config: ml_collections.ConfigDict) -> None:
     raise ValueError(
       f'config.engine.tolerance is {e.tolerance}; it is how far the log-probs'
       ' of a server may be from those of the trainer, above 0.'
+    )
+
+
+def check_teacher(config: ml_collections.ConfigDict) -> None:
+  """Refuses teachers that are none, or that speak of another temperature."""
+  teachers = taught.named(config.model.teacher)
+  hot = config.rollout.temperature != 1
+  if teachers and taught.served(config.model.teacher) and hot:
+    raise ValueError(
+      f'config.rollout.temperature is {config.rollout.temperature}, but servers'
+      ' score at temperature 1 alone; set it to 1, or config.model.teacher to'
+      ' the folder of a model.'
     )
 
 

@@ -10,7 +10,8 @@ import ml_collections
 from arl import columns as columns_lib
 from arl import names, types
 from arl.envs import base
-from arl.train import routing, score
+from arl.models import teachers
+from arl.train import routing, score, taught
 
 _ALWAYS = (
   'logp', 'entropy', 'old_logp', 'old_entropy', 'ref_logp', 'features',
@@ -18,7 +19,13 @@ _ALWAYS = (
   'truncated', 'step_of_group', 'rollout_entropy',
   'noise', 'iteration', 'progress',
 )  # fmt: skip
-_OF_TEACHER = score.TAUGHT | {'top_logp'}
+_OF_TEACHER = score.TAUGHT | {'top_logp', taught.COLUMN}
+_OF_SEVERAL = frozenset({taught.COLUMN, 'teacher_logps'})
+# Nobody tells a server which tokens of the policy to speak of.
+_OF_SERVER = frozenset(
+  {'teacher_logp', 'teacher_entropy', 'teacher_ids', 'teacher_top_logp',
+   'top_logp'}
+)  # fmt: skip
 OWN = frozenset({'noise', 'iteration', 'progress'})  # of LOOP, no knobs
 
 
@@ -43,7 +50,8 @@ def filled(
     (
       *_ALWAYS,
       *(values if bins else ('value', 'old_value')),
-      *(_OF_TEACHER if config.model.teacher else ()),
+      *_of_teachers(config.model.teacher),
+      *(('reconsidering',) if config.rollout.reconsidering else ()),
       *(('kind',) if env.parts else ()),
       *(('process_rewards',) if env.scores_steps else ()),
       *((routing.COLUMN, 'rerouted') if replayed else ()),
@@ -55,16 +63,28 @@ def filled(
   return there - lacks
 
 
+def _of_teachers(text: str) -> frozenset[str]:
+  """The columns that the teachers of a run fill."""
+  number = len(taught.named(text))
+  if not number:
+    return frozenset()
+  given = _OF_SERVER if taught.served(text) else _OF_TEACHER
+  if number == 1:
+    return given - _OF_SEVERAL
+  return (given | _OF_SEVERAL) - teachers.DIVERGENCES
+
+
 def check_used(made: types.Method, config: ml_collections.ConfigDict) -> None:
   """Refuses settings that fill what the method does not read.
 
   Raises:
     ValueError: naming the setting.
   """
-  model = config.model
+  model, said = config.model, config.rollout.reconsidering
   bins = {'value_logits', 'old_value_logits'}
   settings = [
     ('model.teacher', bool(model.teacher), _OF_TEACHER),
+    ('rollout.reconsidering', bool(said), {'reconsidering'}),
     ('model.value_bins', bool(model.value_bins), bins),
     *((f'knobs.{name}', True, {name}) for name in config.knobs),
   ]

@@ -8,7 +8,7 @@ import ml_collections
 
 from arl import names, types
 from arl.models import hf, sizes, tokenizers, transformer
-from arl.train import score
+from arl.train import score, taught
 
 
 def _fresh_size(name: str, vocab: int) -> sizes.Sizes:
@@ -48,8 +48,10 @@ def load_model(
 
 def further(
   config: ml_collections.ConfigDict, made: types.Method, loaded: hf.Loaded
-) -> dict[str, hf.Loaded]:
+) -> dict[str, list[hf.Loaded]]:
   """The models beside the policy, by the column of their log-prob.
+
+  There may be several teachers. Those on servers are none of this.
 
   Raises:
     ValueError: a teacher that spells in other tokens, or cannot read as far as
@@ -57,9 +59,12 @@ def further(
   """
   found = {}
   if 'ref_logp' in made.needs:
-    found['ref_logp'] = loaded
-  if config.model.teacher and made.needs & score.TAUGHT:
-    found['teacher_logp'] = _teacher(config, loaded.model.vocab)
+    found['ref_logp'] = [loaded]
+  folders = taught.named(config.model.teacher).values()
+  in_process = folders and not taught.served(config.model.teacher)
+  if in_process and made.needs & score.TAUGHT:
+    vocab = loaded.model.vocab
+    found['teacher_logp'] = [_teacher(config, f, vocab) for f in folders]
   return found
 
 
@@ -69,12 +74,13 @@ def _tokenizer(block: ml_collections.ConfigDict) -> Any:
   return tokenizers.characters()
 
 
-def _teacher(config: ml_collections.ConfigDict, vocab: int) -> hf.Loaded:
+def _teacher(
+  config: ml_collections.ConfigDict, folder: str, vocab: int
+) -> hf.Loaded:
   """The teacher: how many ids it knows beyond the tokenizer's is its own.
 
   It is asked about those alone that the policy knows too.
   """
-  folder = config.model.teacher
   tokenizer = tokenizers.load(folder)
   theirs, ours = tokenizer.get_vocab(), _tokenizer(config.model).get_vocab()
   if theirs != ours:

@@ -33,6 +33,7 @@ from arl.train import (
   progress,
   settings,
   state,
+  telling,
 )
 
 
@@ -69,7 +70,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
   saved = checkpoint.Checkpoints(folder, keep=config.checkpoint.keep)
   knobs = build.knobs_of(config)
   sampling = evaluation.training(temperature, learner)
-  kinds = build.kinds_of(world) if 'kind' in method.needs else None
+  tell = telling.make(config, method, world)
 
   def hand_over(params: Any, version: int) -> None:
     world.engine.set_params(export.policy_params(params), version)
@@ -91,7 +92,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
     )
     meta['knobs'] = {name: knob.init for name, knob in knobs.items()}
     meta['shown'] = outcome.show(
-      world, learner, now.params, config, meta['knobs']
+      world, learner, tell, now.params, config, meta['knobs']
     )
   metrics.truncate(folder, start)
   clock = time.monotonic() - meta['wall']
@@ -142,7 +143,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
       # Score, credit, update.
       seen = collections.defaultdict(list)
       if groups:
-        parts = batch.updates(groups, per_batch, kinds)
+        parts = batch.updates(groups, per_batch, tell)
         data = batch.make(
           learner,
           now.params,
@@ -212,7 +213,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
   meta['wall'] = time.monotonic() - clock
   export.save(folder / 'final', now.params, world.loaded.sizes, world.tokenizer)
   after = evaluation.evaluate(world, final, temperature, (evaluation.FINAL,))
-  shown = outcome.show(world, learner, now.params, config, meta['knobs'])
+  shown = outcome.show(world, learner, tell, now.params, config, meta['knobs'])
   compiled = outcome.compiles(world, learner)
   outcome.write(folder, config, meta, after, shown, compiled)
   return now

@@ -4,7 +4,7 @@ import functools
 import json
 import pathlib
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from typing import Any
 
@@ -119,6 +119,7 @@ def check_finite(
 def show(
   world: build.World,
   learner: build.Learner,
+  tell: Callable,
   params: Any,
   config: ml_collections.ConfigDict,
   knobs: Mapping[str, float],
@@ -143,13 +144,12 @@ def show(
     strategy if needs & getattr(strategy, 'gives', frozenset()) else None,
   )
   graded = [e for e in episodes if episode.graded(e)]
-  kinds = build.kinds_of(world) if 'kind' in needs else None
   groups, _ = shaping.add(
     episode.groups(graded),
     build.terms_of(config.reward),
     cap=config.reward.cap,
   )
-  shown = batch.updates(groups, 1, kinds)
+  shown = batch.updates(groups, 1, tell)
   empty: list[list] = [[] for _ in range(config.updates.per_batch - 1)]
   data = batch.make(
     learner,

@@ -22,6 +22,7 @@ OF_TEACHER = {
   'teacher_ids': 'likeliest',
   'teacher_top_logp': 'likeliest_logp',
   'teacher_own_logp': 'own_logp',
+  'teacher_logps': 'logps',
 }
 # What cannot be without a teacher, in a run or outside of it.
 TAUGHT = frozenset(OF_TEACHER) | teachers.DIVERGENCES

@@ -53,6 +53,7 @@ TRAIN = {
     'top_k': int,
     'stop_text': str,
     'observation_role': str,
+    'reconsidering': str,
     'max_failed': float,
     'lag': int,
   },

@@ -3,13 +3,13 @@
 import jax
 import numpy as np
 import pytest
-import serving as serving_lib
 import tiny as tiny_lib
 import tokenizers as tokenizers_lib
 
 from arl.models import hf, tokenizers
 from arl.rollout.sglang import teacher
 from arl.rollout.sglang import worker as sglang_worker
+from tests.rollout import serving
 
 ROWS = ([2, 3, 4, 5, 6, 7], [7, 2, 7])
 
@@ -22,7 +22,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def server(folder):
-  with serving_lib.running(folder) as client:
+  with serving.running(folder) as client:
     yield str(client.base_url)
 
 
@@ -115,7 +115,7 @@ def test_a_teacher_that_reads_less(server):
 
 def test_a_teacher_without_a_tokenizer(folder):
   with (
-    serving_lib.running(folder, ids_only=True) as client,
+    serving.running(folder, ids_only=True) as client,
     pytest.raises(sglang_worker.ServerError, match='runs without a tokenizer'),
   ):
     met(str(client.base_url))

@@ -105,16 +105,21 @@ def test_an_update_has_the_columns_and_credit_of_its_episodes():
       np.testing.assert_allclose(got, np.full(len(got), want), atol=1e-6)
 
 
-def test_each_episode_is_told_its_kinds():
-  members = tiny.episodes(2, 2)
-  groups = episode.groups(members)
-  kinds = lambda e: np.full(len(e.tokens), e.sample, np.int32)
-  for part in batch.updates(groups, 2, kinds):
-    for e in part:
-      np.testing.assert_array_equal(
-        e.extras['kind'], [e.sample] * len(e.tokens)
-      )
-  assert all('kind' not in e.extras for e in members)
+def test_all_episodes_are_told_at_once():
+  groups = episode.groups(tiny.episodes(3, 2))
+  asked = []
+
+  def tell(episodes):
+    asked.append(len(episodes))
+    return [e._replace(extras={'at': i}) for i, e in enumerate(episodes)]
+
+  parts = batch.updates(groups, 2, tell)
+  assert asked == [6] and [len(part) for part in parts] == [4, 2]
+  assert [e.extras['at'] for part in parts for e in part] == list(range(6))
+  plain = batch.updates(groups, 2)
+  assert [[e.task for e in part] for part in parts] == [
+    [e.task for e in part] for part in plain
+  ]
 
 
 def test_demonstrations_are_dealt_out_like_samples():

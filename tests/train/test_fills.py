@@ -44,6 +44,12 @@ def test_settings_fill_more():
     'teacher_logp', 'teacher_entropy', 'teacher_ids', 'teacher_top_logp',
     'teacher_own_logp', 'top_logp', 'reverse_kl', 'forward_kl', 'jsd',
   }  # fmt: skip
+  several = filled(model={'teacher': 'one=some/teacher,two=another'})
+  assert several ^ teacher == {
+    'teacher', 'teacher_logps', 'reverse_kl', 'forward_kl', 'jsd',
+  }  # fmt: skip
+  said = filled(rollout={'reconsidering': 'wait|hm'})
+  assert said - filled() == {'reconsidering'}
   knob = filled(knobs={'kl_coef': {'name': 'knobs.adaptive_kl'}})
   assert knob - filled() == {'kl_coef'}
   bins = filled(model={'value_bins': 8})
@@ -52,6 +58,17 @@ def test_settings_fill_more():
   }  # fmt: skip
   replay = filled(updates={'routing': 'rollout'})
   assert replay - filled() == {'routed_experts', 'rerouted'}
+
+
+def test_servers_tell_less():
+  one = filled(model={'teacher': 'http://127.0.0.1:1'})
+  told = {
+    'teacher_logp', 'teacher_ids', 'teacher_top_logp', 'teacher_entropy',
+    'top_logp',
+  }  # fmt: skip
+  assert one - filled() == told
+  two = filled(model={'teacher': 'a=http://127.0.0.1:1,b=https://x'})
+  assert two - filled() == told | {'teacher', 'teacher_logps'}
 
 
 def test_environments_fill_more():
@@ -84,19 +101,17 @@ def test_tokens_that_a_strategy_names_are_looked_up():
   fills.check(compose.method(matching.gkd()), 'matching.gkd', filled(told))
 
 
-# What only a strategy of one's own can give: it asks teachers outside a run.
-OUTSIDE = {'teacher', 'teacher_logps', 'reconsidering'}
-
-
 def test_together_they_fill_the_table():
   env = tiny.letters()._replace(parts=lambda text: [], scores_steps=True)
   blocks = {
     'knobs': {'kl_coef': {'name': 'knobs.adaptive_kl'}},
     'updates': {'routing': 'rollout'},
+    'rollout': {'reconsidering': 'wait'},
   }
   every = frozenset().union(
     *(
-      filled(strategy, env, model={'teacher': 't', 'value_bins': b}, **blocks)
+      filled(strategy, env, model={'teacher': t, 'value_bins': b}, **blocks)
+      for t in ('t', 'one=t,two=u')
       for strategy in (
         greedy.with_baseline,
         answers.with_reference,
@@ -109,7 +124,7 @@ def test_together_they_fill_the_table():
   wanted = columns.filled_by(
     columns.EXTRA, columns.POLICY, columns.SCORE, columns.LOOP
   )
-  assert every == wanted - OUTSIDE
+  assert every == wanted
 
 
 # What is said of a column that nothing fills.
@@ -203,10 +218,13 @@ def test_experts_that_no_engine_reported():
   fills.check_replay(tiny.config('x'), frozenset())
 
 
+VALUES = {'value', 'old_value'}
+
+
 def test_every_column_that_a_run_may_lack_names_a_setting():
   fillers = columns.EXTRA, columns.POLICY, columns.SCORE, columns.LOOP
   sure = filled() & filled(demonstrations.noisy, model={'value_bins': 4})
-  for name in columns.filled_by(*fillers) - sure - {'value', 'old_value'}:
+  for name in columns.filled_by(*fillers) - sure - VALUES:
     assert columns.COLUMNS[name].setting, name
 
 
@@ -247,6 +265,8 @@ def test_noise_follows_the_seed_and_the_step_alone():
   [
     ({'model': {'teacher': 'somewhere'}}, 'model.teacher'),
     ({'model': {'value_bins': 11}}, 'model.value_bins'),
+    ({'model': {'critic': 'own'}}, 'model.critic'),
+    ({'rollout': {'reconsidering': 'wait'}}, 'rollout.reconsidering'),
     ({'knobs': {'kl_coef': {'name': 'knobs.adaptive_kl'}}}, 'knobs.kl_coef'),
   ],
 )

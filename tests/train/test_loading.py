@@ -84,7 +84,7 @@ def test_only_what_is_read_is_loaded(model_folder, tmp_path):
   nowhere = tmp_path / 'nothing'
   assert further(model_folder, nowhere, 'old_logp')[1] == {}
   loaded, found = further(model_folder, nowhere, 'ref_logp')
-  assert found.keys() == {'ref_logp'} and found['ref_logp'] is loaded
+  assert found.keys() == {'ref_logp'} and found['ref_logp'] == [loaded]
 
 
 def test_a_teacher_has_its_own_weights_and_sizes(model_folder, tmp_path):
@@ -92,7 +92,7 @@ def test_a_teacher_has_its_own_weights_and_sizes(model_folder, tmp_path):
   folder = tiny.write_model(tmp_path / 'teacher', seed=3, shape=shape)
   loaded, found = further(model_folder, folder, 'teacher_logp', 'ref_logp')
   assert found.keys() == {'teacher_logp', 'ref_logp'}
-  teacher = found['teacher_logp']
+  (teacher,) = found['teacher_logp']
   assert teacher.sizes == shape and loaded.sizes == tiny.size()
   tiny.same(teacher.params, hf.load(folder).params)
 
@@ -102,7 +102,7 @@ def test_a_teacher_is_kept_in_float32(model_folder, tmp_path):
   hf.save(tmp_path / 'half', params, tiny.size(), dtype='bfloat16')
   tokenizers.save(tiny.tokenizer(), tmp_path / 'half')
   _, found = further(model_folder, tmp_path / 'half', 'teacher_logp')
-  kinds = {x.dtype for x in jax.tree.leaves(found['teacher_logp'].params)}
+  kinds = {x.dtype for x in jax.tree.leaves(found['teacher_logp'][0].params)}
   assert kinds == {jnp.dtype('float32')}
 
 
@@ -110,7 +110,7 @@ def test_a_teacher_may_have_room_for_more_ids(model_folder, tmp_path):
   # Published sizes of one family pad the same vocabulary differently.
   folder = tiny.write_model(tmp_path / 'padded', shape=tiny.size(vocab=16))
   _, found = further(model_folder, folder, 'teacher_logp')
-  assert found['teacher_logp'].model.vocab == 16
+  assert found['teacher_logp'][0].model.vocab == 16
 
 
 def test_a_teacher_that_spells_in_other_tokens(model_folder, tmp_path):
@@ -152,7 +152,7 @@ def test_a_fresh_policy_has_a_teacher_over_characters(tmp_path):
   config = tiny.config('', model={'size': 'tiny', 'teacher': str(folder)})
   loaded, _ = loading.load_model(config.model, 0)
   found = loading.further(config, method('teacher_logp'), loaded)
-  assert found['teacher_logp'].sizes.vocab == loaded.sizes.vocab
+  assert found['teacher_logp'][0].sizes.vocab == loaded.sizes.vocab
 
 
 def test_the_engine_may_compute_in_another_dtype(model_folder):

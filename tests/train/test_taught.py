@@ -215,7 +215,7 @@ def _further(folder, shape, needs):
 
 def test_a_teacher_is_not_asked_about_ids_that_the_policy_lacks(tmp_path):
   made = _further(tmp_path, tiny.size(vocab=16), matching.gkd())
-  teacher = made['teacher_logp']
+  (teacher,) = made['teacher_logp']
   states = jnp.zeros((2, tiny.size().width))
   assert teacher.model.logits(teacher.params, states).shape == (2, 8)
 
