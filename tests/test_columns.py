@@ -28,6 +28,7 @@ def test_every_column_has_one_filler():
     'logp',
     'entropy',
     'value',
+    'value_after',
     'value_logits',
     'top_logp',
     'own_logp',

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from arl import ranges
+from arl import levels, ranges
 
 
 def value_mse(value: jax.Array, returns: jax.Array) -> jax.Array:
@@ -38,12 +38,14 @@ def value_clip(
 def bounded(
   value: jax.Array, *, low: ranges.Finite, high: ranges.Finite
 ) -> jax.Array:
-  """low + (high - low) * sigmoid(value): a value within the range of rewards.
+  """low + (high - low) * (1/2 + arctan(value) / pi): a value within a range.
 
-  BPCO (arXiv:2608.23566). A step that comes before whatever reads `value`, and,
-  on `old_value`, before the advantage.
+  The range is that of rewards: BPCO (arXiv:2608.23566), as a digest has it. Far
+  out its gradient falls with the square of the value, where that of a sigmoid,
+  which a third party's code has, is soon gone. A step that comes before
+  whatever reads `value`, and, on `old_value`, before the advantage.
   """
-  return low + (high - low) * jax.nn.sigmoid(value)
+  return low + (high - low) * (0.5 + jnp.arctan(value) / jnp.pi)
 
 
 def limited(
@@ -63,6 +65,36 @@ def outside(
   """
   room = 1e-5 * (high - low)
   return jnp.where((returns < low - room) | (returns > high + room), 1.0, 0.0)
+
+
+def explained(
+  returns: jax.Array, old_value: jax.Array, mask: jax.Array
+) -> jax.Array:
+  """1 - Var(R - V) / Var(R) over the tokens of the batch, on each of them.
+
+  The explained variance: 1 of a critic that knows, 0 of one that says the same
+  of all states, below 0 of one that misleads. 0 where returns do not vary.
+  """
+  return explained_where(returns, old_value, mask, mask)
+
+
+def explained_where(
+  returns: jax.Array, old_value: jax.Array, kept: jax.Array, mask: jax.Array
+) -> jax.Array:
+  """`explained` of a critic of the tokens `kept`, on all tokens."""
+  where = mask & kept.astype(bool)
+  n = jnp.maximum(jnp.sum(where, dtype=returns.dtype), 1)
+
+  def variance(x):
+    mean = jnp.sum(jnp.where(where, x, 0)) / n
+    return jnp.sum(jnp.where(where, jnp.square(x - mean), 0)) / n
+
+  of_returns, of_errors = variance(returns), variance(returns - old_value)
+  largest = jnp.max(jnp.where(where, jnp.abs(returns), 0))
+  varies = of_returns > jnp.square(4 * jnp.finfo(returns.dtype).eps * largest)
+  share = 1 - of_errors / jnp.where(varies, of_returns, 1)
+  share = jnp.where(varies, share, 0)
+  return jax.lax.stop_gradient(jnp.where(mask, share, 0))
 
 
 def support(low: float, high: float, bins: int) -> jax.Array:
@@ -139,3 +171,40 @@ def categorical(
   shares = target(bins * (inside - low) / (high - low), bins)
   logs = jax.nn.log_softmax(value_logits)
   return -jnp.sum(shares.astype(logs.dtype) * logs, axis=-1)
+
+
+# A critic that tells which of a few outcomes a sequence will have.
+
+
+def nearest_outcome(
+  rewards: jax.Array,
+  mask: jax.Array,
+  seq: levels.Level,
+  *,
+  outcomes: tuple[float, ...],
+) -> jax.Array:
+  """Which of the outcomes is nearest to a sequence's R: int32 [B, T].
+
+  CodeRL's classes (arXiv:2207.01780) are -1, -0.6, -0.3 and 1: a program that
+  does not compile, one that fails, one with a wrong answer, one that is right.
+  """
+  score = levels.total(rewards, seq, mask)
+  gaps = [jnp.abs(score - outcome) for outcome in outcomes]
+  nearest = jnp.argmin(jnp.stack(gaps, axis=-1), axis=-1).astype(jnp.int32)
+  return jnp.where(mask, nearest, 0)
+
+
+def outcome_chance(old_value_logits: jax.Array, label: jax.Array) -> jax.Array:
+  """The critic's chance of the outcome `label`, before a token: [B, T].
+
+  The weight of CodeRL's tokens (arXiv:2207.01780), of the critic as it was when
+  the batch began.
+  """
+  chances = jax.nn.softmax(old_value_logits)
+  return jnp.take_along_axis(chances, label[..., None], axis=-1)[..., 0]
+
+
+def outcome_loss(value_logits: jax.Array, label: jax.Array) -> jax.Array:
+  """-log of the critic's chance of the outcome, before each token."""
+  logs = jax.nn.log_softmax(value_logits)
+  return -jnp.take_along_axis(logs, label[..., None], axis=-1)[..., 0]

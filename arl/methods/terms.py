@@ -61,20 +61,24 @@ def value(
   credit: types.Steps,
   before: types.Steps = (),
 ) -> compose.Term:
-  """coef * the loss of a critic.
+  """coef * the loss of a critic; its metric is the variance it explains.
 
   Args:
     kernel: gives the loss.
     coef: of the term.
-    credit: steps that give `returns`.
+    credit: steps that give `returns`, and `old_value` where it has to be made
+      of something else; `kept`, if the critic is of some tokens only.
     before: steps of the loss that come before the kernel.
   """
+  some = 'kept' in dict(credit)
+  explained = critics.explained_where if some else critics.explained
   return compose.Term(
     'value',
     (*before, ('loss', kernel)),
     aggregations.token_mean,
-    credit=credit,
+    credit=(*credit, ('explained', explained)),
     coef=coef,
+    monitors=(('explained', lambda explained: explained),),
   )
 
 

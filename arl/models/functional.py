@@ -82,14 +82,14 @@ def pure(
   """
   abstract = nnx.eval_shape(lambda: build(nnx.Rngs(0)))
   graph, _ = nnx.split(abstract)
-  expected = _shapes(_strings(nnx.to_pure_dict(nnx.state(abstract))))
+  expected = shapes(_strings(nnx.to_pure_dict(nnx.state(abstract))))
 
   def init(key: jax.Array) -> Params:
     return _strings(nnx.to_pure_dict(nnx.state(build(nnx.Rngs(key)))))
 
   def bind(params: Params):
     params = {k: v for k, v in params.items() if k != VALUE_HEAD}
-    given = _shapes(params)
+    given = shapes(params)
     for name in sorted(expected.keys() | given.keys()):
       if expected.get(name) != given.get(name):
         raise ValueError(
@@ -111,7 +111,8 @@ def _strings(tree: Any) -> Any:
   return {str(key): _strings(value) for key, value in tree.items()}
 
 
-def _shapes(params: Params) -> dict[str, tuple[int, ...]]:
+def shapes(params: Params) -> dict[str, tuple[int, ...]]:
+  """The shape of each parameter, by its path."""
   leaves = jax.tree_util.tree_leaves_with_path(params)
   return {
     jax.tree_util.keystr(path, simple=True, separator='/'): leaf.shape

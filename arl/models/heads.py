@@ -1,7 +1,8 @@
 """From hidden states to columns: the only tensors as wide as the vocabulary.
 
 Position t of a column speaks of tokens[:, t] given those before it, so it reads
-hidden[:, t - 1]; at position 0 a column is 0.
+hidden[:, t - 1]; at position 0 a column is 0. 'value_after' alone reads
+hidden[:, t]: what was said, the token included.
 """
 
 import functools
@@ -15,11 +16,11 @@ from arl.models import functional, teachers
 
 LIKELIEST = frozenset({'likeliest', 'likeliest_logp'})
 COLUMNS = LIKELIEST | teachers.DIVERGENCES | {
-  'logp', 'entropy', 'value', 'value_logits', 'features',
+  'logp', 'entropy', 'value', 'value_after', 'value_logits', 'features',
 }  # fmt: skip
 TOP = 64  # how many tokens are likeliest
 FEATURES = 8, 8  # numbers kept of the vocabulary's side and of the state's
-_VALUES = frozenset({'value', 'value_logits'})
+VALUES = frozenset({'value', 'value_after', 'value_logits'})
 
 
 def columns(
@@ -45,13 +46,13 @@ def columns(
     want: a subset of COLUMNS. 'logp' is the log-probability of the token,
       'entropy' that of the distribution it came from, in nats, both of
       softmax(logits / temperature); 'value' is a linear read of the state
-      before the token was chosen, and 'value_logits' the same of as many
-      numbers as the value head has bins. 'features' is a random projection of
-      the gradient of the token's log-prob in the output head: it has the
-      inner products of those gradients in expectation. 'likeliest' are the
-      ids, int32, of the TOP tokens that come first, and 'likeliest_logp' their
-      log-probs; the divergences are those of the distribution to the teacher's,
-      see `teachers`.
+      before the token was chosen, 'value_after' of that after it, and
+      'value_logits' is as 'value', of as many numbers as the value head has
+      bins. 'features' is a random projection of the gradient of the token's
+      log-prob in the output head: it has the inner products of those gradients
+      in expectation. 'likeliest' are the ids, int32, of the TOP tokens that
+      come first, and 'likeliest_logp' their log-probs; the divergences are
+      those of the distribution to the teacher's, see `teachers`.
     temperature: a positive scalar.
     chunk: how many tokens to hold logits for at a time, forward and backward;
       None for all. It changes memory, not the result.
@@ -71,7 +72,7 @@ def columns(
     model,
     params,
     jnp.asarray(temperature, jnp.float32),
-    frozenset(want),
+    frozenset(want) - {'value_after'},
     teacher,
   )
   states = hidden[:, :-1]
@@ -93,6 +94,8 @@ def columns(
     name: jnp.pad(x, ((0, 0), (1, 0), (0, 0))[: x.ndim])
     for name, x in made.items()
   }
+  if 'value_after' in want:
+    made['value_after'] = _valued(params, hidden)
   if where is None:
     return made
   seen = lambda x: where.reshape(*where.shape, *(1,) * (x.ndim - 2))
@@ -127,18 +130,16 @@ def with_value_head(
 def _read(model, params, temperature, want, teacher, states, targets):
   """Columns [n] of states [n, D] and the tokens [n] that followed."""
   out = {}
-  for name in want & _VALUES:
-    head = params[functional.VALUE_HEAD]
-    weight, bias = (head[k].astype(jnp.float32) for k in ('weight', 'bias'))
-    out[name] = states.astype(jnp.float32) @ weight + bias[None]
-  if want <= _VALUES and not targets['at']:
+  for name in want & VALUES:
+    out[name] = _valued(params, states)
+  if want <= VALUES and not targets['at']:
     return out
   scores, tokens = model.logits(params, states) / temperature, targets['tokens']
   total = _log_total(scores)
   if 'logp' in want:
     chosen = jnp.take_along_axis(scores, tokens[:, None], axis=-1)[:, 0]
     out['logp'] = chosen - total
-  if want <= _VALUES | {'logp'} and not targets['at']:
+  if want <= VALUES | {'logp'} and not targets['at']:
     return out
   # Centered first: total - sum(p z) would cancel large scores.
   logs = scores - total[:, None]
@@ -156,6 +157,14 @@ def _read(model, params, temperature, want, teacher, states, targets):
     theirs = teachers.logits(teacher, targets['taught']) / temperature
     out |= teachers.compare(logs, theirs, want & teachers.DIVERGENCES)
   return out
+
+
+def _valued(params, states):
+  """What the value head reads in states [..., D]."""
+  head = params[functional.VALUE_HEAD]
+  weight, bias = (head[k].astype(jnp.float32) for k in ('weight', 'bias'))
+  made = states.astype(jnp.float32) @ weight
+  return made + jnp.broadcast_to(bias, made.shape)
 
 
 def _features(logs, states, targets):
@@ -266,7 +275,7 @@ def _check(params, want, chunk, teacher):
     raise ValueError(f'{compared} are divergences to a teacher; give one.')
   if chunk is not None and chunk < 1:
     raise ValueError(f'chunk is a positive number of tokens, not {chunk}.')
-  for name in sorted(set(want) & _VALUES):
+  for name in sorted(set(want) & VALUES):
     if functional.VALUE_HEAD not in params:
       raise ValueError(
         f'column {name!r} needs a value head in params; add one with '

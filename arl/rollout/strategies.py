@@ -71,6 +71,15 @@ class Live:
     self.experts: list[np.ndarray] = []
     self.ends: list[int] = []
 
+  def copy(self, path):
+    """The same row, to go on by itself and by another randomness."""
+    made = Live(self.task, self.sample, path)
+    kept = {
+      n: x[:] if isinstance(x, list) else x for n, x in vars(self).items()
+    }
+    vars(made).update({**kept, 'path': path, 'began': made.began})
+    return made
+
   def observe(self, ids):
     """Appends what the policy did not choose."""
     n, at = len(ids), max(len(self.exchanges) - 1, 0)

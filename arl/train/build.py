@@ -14,7 +14,7 @@ from arl import columns as columns_lib
 from arl import episode, methods, names, ranges, types
 from arl.envs import base
 from arl.methods import compose
-from arl.models import heads, hf, teachers
+from arl.models import hf, teachers
 from arl.prompts import source
 from arl.rewards import composite, shaping
 from arl.rollout import chat as chat_lib
@@ -22,6 +22,7 @@ from arl.rollout import engine as engine_lib
 from arl.rollout import strategies
 from arl.train import (
   checks,
+  critic,
   engines,
   fills,
   knobs,
@@ -37,8 +38,6 @@ from arl.train import (
 )
 from arl.train import forward as forward_lib
 from arl.train import step as step_lib
-
-_CRITICS = frozenset({'value', 'old_value', 'value_logits', 'old_value_logits'})
 
 
 class World(NamedTuple):
@@ -185,9 +184,8 @@ def learner(
   replay = routing.replay(config.updates.routing, loaded.sizes)
   tx, frozen = named(config.optimizer, 'arl.train'), config.updates.frozen
   params = jax.tree.map(jnp.copy, loaded.params)  # updates donate their own
-  if made.needs & _CRITICS:
-    bins = config.model.value_bins
-    params = heads.with_value_head(params, loaded.sizes.width, bins)
+  if made.needs & fills.CRITICS:
+    params = critic.add(params, config.model, loaded.sizes.width)
   make = functools.partial(
     forward_lib.make,
     temperature=config.rollout.temperature,

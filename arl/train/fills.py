@@ -19,6 +19,9 @@ _ALWAYS = (
   'truncated', 'step_of_group', 'rollout_entropy',
   'noise', 'iteration', 'progress',
 )  # fmt: skip
+CRITICS = frozenset(
+  {'value', 'value_after', 'old_value', 'value_logits', 'old_value_logits'}
+)
 _OF_TEACHER = score.TAUGHT | {'top_logp', taught.COLUMN}
 _OF_SEVERAL = frozenset({taught.COLUMN, 'teacher_logps'})
 # Nobody tells a server which tokens of the policy to speak of.
@@ -49,7 +52,7 @@ def filled(
   there = frozenset(
     (
       *_ALWAYS,
-      *(values if bins else ('value', 'old_value')),
+      *(values if bins else ('value', 'value_after', 'old_value')),
       *_of_teachers(config.model.teacher),
       *(('reconsidering',) if config.rollout.reconsidering else ()),
       *(('kind',) if env.parts else ()),
@@ -85,6 +88,7 @@ def check_used(made: types.Method, config: ml_collections.ConfigDict) -> None:
   settings = [
     ('model.teacher', bool(model.teacher), _OF_TEACHER),
     ('rollout.reconsidering', bool(said), {'reconsidering'}),
+    ('model.critic', bool(model.critic), CRITICS),
     ('model.value_bins', bool(model.value_bins), bins),
     *((f'knobs.{name}', True, {name}) for name in config.knobs),
   ]
@@ -128,7 +132,7 @@ def check(made: types.Method, name: str, there: frozenset[str]) -> None:
     near = names.suggest(first, columns_lib.COLUMNS)
     raise ValueError(f'{name} needs {first!r}, which is no column{near}')
   setting = columns_lib.COLUMNS[first].setting
-  if first in ('value', 'old_value'):
+  if first in ('value', 'value_after', 'old_value'):
     setting = 'set config.model.value_bins to 0, for a critic of one number'
   raise ValueError(
     f'{name} needs column {first!r} ({columns_lib.COLUMNS[first].meaning}),'

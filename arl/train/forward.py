@@ -6,7 +6,7 @@ from typing import Any
 import jax
 
 from arl import columns as columns_lib
-from arl.models import functional, heads, teachers
+from arl.models import critics, functional, heads, teachers
 from arl.train import optimizers, routing
 
 Forward = Callable[..., dict]  # (params, columns, want) -> columns
@@ -24,7 +24,8 @@ def make(
 
   Where the columns hold `routed_experts`, tokens go through those. Log-probs of
   K tokens are of those that the columns hold, see `columns.IDS`. With a teacher
-  the pass takes the teacher's parameters too, by keyword.
+  the pass takes the teacher's parameters too, by keyword. A critic with a trunk
+  of its own reads the tokens by itself.
 
   Args:
     model: the policy, or a model of its shape.
@@ -35,8 +36,10 @@ def make(
   """
 
   def forward(params, columns, want, *, taught=None):
-    tokens = columns['tokens']
+    tokens, where = columns['tokens'], columns['mask']
     seen = [tokens, columns['positions'], columns['segments']]
+    values = critics.columns(model, params, tuple(seen), want, where)
+    want -= values.keys()
     if routing.COLUMN in columns:
       seen.append(columns[routing.COLUMN])
     if 'rerouted' in want:
@@ -51,14 +54,14 @@ def make(
       want - {'rerouted'} - _OF_TOKENS,
       temperature=temperature,
       chunk=chunk or None,
-      where=columns['mask'],
+      where=where,
       at={n: columns[columns_lib.IDS[n]] for n in want & _OF_TOKENS},
       teacher=_reading(teacher, taught, columns) if taught else None,
     )
     if own is not None:
       other = routing.differs(columns[routing.COLUMN], own)
-      made['rerouted'] = other & columns['mask']
-    return made
+      made['rerouted'] = other & where
+    return {**made, **values}
 
   return forward
 

@@ -26,6 +26,7 @@ TRAIN = {
     'remat': str,
     'logit_chunk': int,
     'teacher': str,
+    'critic': str,
     'value_bins': int,
   },
   'knobs': BLOCKS,

@@ -92,6 +92,8 @@ def _loss(golden: Golden, name: str, row) -> tuple[jax.Array, jax.Array]:
     if name not in policy_rows.OWN_MEAN:
       width = golden.columns['mask'].shape[1]
       part = part._replace(aggregate=_aggregate(settings, width))
+  else:
+    part = part._replace(monitors=())  # of credit, which is none here
   method = compose.method(part)
   credits: dict[str, dict] = {term.name: {} for term in compose.terms_of(part)}
   weights = method.weigh(golden.columns, credits)

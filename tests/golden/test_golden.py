@@ -20,6 +20,7 @@ WORKED = FOLDER / 'worked_policy.json'
 PREFERENCE = FOLDER / 'worked_preference.json'
 DISTILLATION = FOLDER / 'worked_distillation.json'
 SUPERVISED = FOLDER / 'worked_supervised.json'
+CRITICS = FOLDER / 'worked_critics.json'
 
 
 def _lines(out):
@@ -108,8 +109,15 @@ def test_all_of_the_supervised_examples_agree(capsys):
   assert verdicts == dict.fromkeys(keys, 'ok')
 
 
+def test_all_of_the_examples_of_critics_agree(capsys):
+  assert check.main(['check', str(CRITICS)]) == 0
+  verdicts = _lines(capsys.readouterr().out)
+  keys = json.loads(CRITICS.read_text()).keys()
+  assert verdicts == dict.fromkeys(keys, 'ok')
+
+
 def test_no_row_is_without_a_number():
-  files = WORKED, DISTILLATION, PREFERENCE, SUPERVISED
+  files = WORKED, DISTILLATION, PREFERENCE, SUPERVISED, CRITICS
   numbers = {
     k: x for file in files for k, x in worked_tables.load(file).items()
   }

@@ -50,14 +50,14 @@ ESTIMATES: w.Table = {
     _target('ppo.starpo'), _target('ppo.vc_ppo'), _target('ppo.vapo'),
     w.credit('ppo.mc_value', _observed, name='returns'),
   ),
-  # Before vapo and sao whiten; for bpco a score of -1000 is a value of 0.
+  # Before vapo and sao whiten; for bpco a score of -1e12 is a value of 0.
   'gae.lam_len_100': (_lam('ppo.vapo', 100, first=1),
                       _lam('ppo.sao', 100, first=1)),
   'gae.lam_len_1000': _lam('ppo.vapo', 1000, first=1),
   'gae.lam_len_10': _lam('ppo.vapo', 10, first=1),
-  'gae.lam_bpco_100': _lam('ppo.bpco', 100, value=-1e3),
+  'gae.lam_bpco_100': _lam('ppo.bpco', 100, value=-1e12),
   'vapo.lam3': (
-    _lam('ppo.vapo', 3, first=1, alpha=0.4), _lam('ppo.bpco', 3, value=-1e3)
+    _lam('ppo.vapo', 3, first=1, alpha=0.4), _lam('ppo.bpco', 3, value=-1e12)
   ),
   'vapo.policy_adv': w.credit('ppo.vapo', _observed, first=1, alpha=0.4),
   'vapo.critic_target': _target('ppo.vapo', alpha=0.4),
@@ -129,7 +129,8 @@ def _shares(target) -> w.Row:
 
 def _critic(name: str) -> w.Part:
   """The critic of a recipe, its returns given."""
-  return methods.make(name, value_coef=1.0).terms[0]._replace(credit=GIVEN)
+  term = methods.make(name, value_coef=1.0).terms[0]
+  return term._replace(credit=GIVEN, monitors=())
 
 
 TWO_HOT = terms.value(

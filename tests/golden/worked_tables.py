@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import worked_advantages
 import worked_corrections
+import worked_critics
 import worked_distillation
 import worked_matching
 import worked_preference
@@ -34,6 +35,7 @@ ROWS: worked_runs.Table = {
   **worked_distillation.TABLE,
   **worked_matching.TABLE,
   **worked_supervised.TABLE,
+  **worked_critics.TABLE,
 }
 # What has no home in arl yet, and why.
 NOT_HERE = {

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import worked
 
 from arl.kernels import critics
 
@@ -42,10 +43,10 @@ def test_squared_error():
 
 def test_a_bounded_value_stays_in_the_range_of_rewards():
   kernel = functools.partial(critics.bounded, low=-1.0, high=3.0)
-  got = jax.jit(kernel)(jnp.asarray([[-1e9, 0.0, 1e9, np.log(3)]]))
+  got = jax.jit(kernel)(jnp.asarray([[-1e9, 0.0, 1e9, 1.0]]))
   np.testing.assert_allclose(got, [[-1, 1, 3, 2]], rtol=1e-6)
   slopes = jax.vmap(jax.grad(kernel))(jnp.asarray([-1e9, 0.0]))
-  np.testing.assert_allclose(slopes, [0, 1])
+  np.testing.assert_allclose(slopes, [0, 4 / np.pi], atol=1e-6)
 
 
 LOGITS = jnp.asarray([[[0.1, 0.2, 0.7, 0.4, -0.3]]])
@@ -122,3 +123,51 @@ def test_returns_outside_the_range_are_cut_and_counted():
   np.testing.assert_allclose(got, [[0, 0, 0.4, 1, 1]])
   got = critics.outside(returns, low=0.0, high=1.0)
   np.testing.assert_array_equal(got, [[1, 0, 0, 0, 1]])
+
+
+# How much of the returns a critic explains.
+
+
+def _explained(value, returns=(0.0, 1.0, 1.0, 4.0), kept=(1, 1, 1, 1, 0)):
+  mask = jnp.asarray([[True] * 4 + [False]])
+  pad = lambda x: jnp.asarray([[*x, np.nan]])
+  got = critics.explained_where(
+    pad(returns), pad(value), jnp.asarray([kept]), mask
+  )
+  assert not got[0, 4] and len(set(got[0, :4].tolist())) == 1
+  return float(got[0, 0])
+
+
+def test_the_variance_that_a_critic_explains():
+  assert _explained((0.0, 1.0, 1.0, 4.0)) == 1
+  assert _explained((7.0, 8.0, 8.0, 11.0)) == 1  # but for a constant
+  assert _explained((3.0, 3.0, 3.0, 3.0)) == 0
+  np.testing.assert_allclose(_explained((0.0, 0.5, 0.5, 2.0)), 0.75)
+  np.testing.assert_allclose(_explained((-0.0, -1, -1, -4)), -3)
+  assert _explained((0.3, 0.1, 0.2, 0.9), (0.7,) * 4) == 0
+  of_some = _explained((0.0, 1.0, 9.0, 9.0), kept=(1, 1, 0, 0, 0))
+  assert of_some == 1
+  mask, returns = jnp.ones((1, 2), bool), jnp.asarray([[0.0, 2.0]])
+  got = critics.explained(returns, jnp.asarray([[0.0, 1.0]]), mask)
+  np.testing.assert_allclose(got, [[0.75, 0.75]])
+
+
+# Classes of outcomes.
+
+
+def test_the_nearest_outcome():
+  mask, seq = worked.mask(), worked.sequences()
+  rewards = jnp.where(mask, worked.at_end([-0.8, -0.31, 0.9, -7]), np.nan)
+  got = critics.nearest_outcome(
+    rewards, mask, seq, outcomes=(-1.0, -0.6, -0.3, 1.0)
+  )
+  np.testing.assert_array_equal(got, worked.per_sequence([0, 2, 3, 0]))
+
+
+def test_the_chance_of_the_outcome_that_came():
+  logits = jnp.log(jnp.asarray([[[0.2, 0.5, 0.3], [0.7, 0.2, 0.1]]]))
+  label = jnp.asarray([[1, 0]])
+  got = critics.outcome_chance(logits, label)
+  np.testing.assert_allclose(got, [[0.5, 0.7]], rtol=1e-6)
+  loss = critics.outcome_loss(logits, label)
+  np.testing.assert_allclose(loss, -np.log([[0.5, 0.7]]), rtol=1e-6)

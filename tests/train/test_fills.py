@@ -7,7 +7,14 @@ import tiny
 
 from arl import columns, types
 from arl.methods import compose, grpo, matching
-from arl.rollout import answers, demonstrations, greedy, recorded, strategies
+from arl.rollout import (
+  answers,
+  demonstrations,
+  greedy,
+  recorded,
+  strategies,
+  vine,
+)
 from arl.train import fills
 
 
@@ -30,7 +37,7 @@ def refusal(needs, there):
 
 def test_what_every_run_fills():
   assert filled() == {
-    'logp', 'entropy', 'value',
+    'logp', 'entropy', 'value', 'value_after',
     'old_logp', 'old_entropy', 'old_value', 'ref_logp', 'features',
     'own_logp', 'old_ids', 'old_own_logp',
     'truncated', 'step_of_group', 'rollout_entropy',
@@ -54,7 +61,7 @@ def test_settings_fill_more():
   assert knob - filled() == {'kl_coef'}
   bins = filled(model={'value_bins': 8})
   assert bins ^ filled() == {
-    'value', 'old_value', 'value_logits', 'old_value_logits',
+    'value', 'value_after', 'old_value', 'value_logits', 'old_value_logits',
   }  # fmt: skip
   replay = filled(updates={'routing': 'rollout'})
   assert replay - filled() == {'routed_experts', 'rerouted'}
@@ -85,6 +92,7 @@ def test_environments_fill_more():
     (answers.with_reference, {'answer'}, {'rollout_entropy'}),
     (demonstrations.beside, {'demonstrated'}, {'rollout_entropy'}),
     (demonstrations.noisy, set(), {'rollout_entropy'}),
+    (vine.nine, {'turn_value'}, set()),
   ],
 )
 def test_strategies_fill_more_and_less(strategy, more, less):
@@ -117,6 +125,7 @@ def test_together_they_fill_the_table():
         answers.with_reference,
         demonstrations.beside,
         recorded.unpaired,
+        vine.nine,
       )
       for b in (0, 4)
     )
@@ -218,7 +227,7 @@ def test_experts_that_no_engine_reported():
   fills.check_replay(tiny.config('x'), frozenset())
 
 
-VALUES = {'value', 'old_value'}
+VALUES = {'value', 'value_after', 'old_value'}
 
 
 def test_every_column_that_a_run_may_lack_names_a_setting():
