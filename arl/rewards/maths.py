@@ -34,6 +34,7 @@ def warm() -> None:
   for gold, answer in (
     ('1/2', '0.4'), ('x=2', 'y=3'), ('x^2+1', 'x(x+1)'), (r'\sqrt{2}', '1,2'),
     (r'\pm 7', '7'), ('(0,1]', r'\frac{1}{\sqrt{2}}'),
+    ('x^2+3x+5', '5+x(3+x)'), ('x^2+3x+5', '6+x(3+x)'), ('2,-1', '-1, 2'),
   ):  # fmt: skip
     same(gold, answer)
 

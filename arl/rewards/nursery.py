@@ -1,6 +1,6 @@
 """The process that makes a pool's workers, and ends them with all they made.
 
-Run by `pool`, as a module, with the number of a socket to it. A worker is a
+Run by `pool`, as a module, with the numbers of two sockets to it. A worker is a
 fork of this process, so it starts in milliseconds with everything imported. It
 has one thread, and each worker's descendants stay below that worker: on Linux
 worker and nursery adopt the orphans below them.
@@ -14,11 +14,13 @@ import os
 import pathlib
 import pickle
 import resource
+import select
 import signal
 import socket
 import struct
 import sys
 import warnings
+from collections.abc import Sequence
 
 from arl.rewards import verdict
 
@@ -27,6 +29,7 @@ _PROC = pathlib.Path('/proc')
 _TOLD = (_PROC / 'thread-self/children').exists()
 # Of prctl(2).
 _DEATH_SIGNAL, _SUBREAPER = 1, 36
+_SOON = 0.002  # seconds until it looks again
 
 
 def send(link: socket.socket, data: bytes) -> None:
@@ -92,10 +95,10 @@ def _signal(pid: int, number: int) -> None:
     os.kill(pid, number)
 
 
-def _kill_tree(pid: int) -> None:
+def _strike(pid: int) -> None:
   """Ends a child and all below it: first none can make more, then none lives.
 
-  The child is reaped last, so its number means nothing else before.
+  The child is left to be reaped, so its number means nothing else before.
   """
   tree = {pid}
   _signal(pid, signal.SIGSTOP)
@@ -107,15 +110,32 @@ def _kill_tree(pid: int) -> None:
     os.killpg(pid, signal.SIGKILL)
   for each in tree:
     _signal(each, signal.SIGKILL)
-  with contextlib.suppress(ChildProcessError):
-    os.waitpid(pid, 0)
 
 
-def _sweep(workers: set[int]) -> None:
-  """Ends and reaps what workers that are gone have left behind."""
-  me = os.getpid()
-  for pid in set(_children(me)) - workers:
-    _kill_tree(pid)
+def _reaped(pid: int, options: int) -> bool:
+  """Whether a child that was struck is gone."""
+  try:
+    return os.waitpid(pid, options)[0] == pid
+  except ChildProcessError:
+    return True
+
+
+def _gone(pid: int, workers: set[int]) -> bool:
+  """Whether a worker that was struck is gone, and what it has left behind."""
+  if not _reaped(pid, os.WNOHANG):
+    return False
+  left = set(_children(os.getpid())) - workers
+  for each in left:
+    _strike(each)
+  gone = [_reaped(each, os.WNOHANG) for each in left]
+  return all(gone)
+
+
+def _end_all(workers: set[int]) -> None:
+  for pid in workers:
+    _strike(pid)
+  for pid in workers:
+    _reaped(pid, 0)
 
 
 def _limit(memory: int) -> None:
@@ -136,8 +156,12 @@ def _answer(request: bytes) -> verdict.Verdict:
 
 
 def _work(link: socket.socket, memory: int) -> None:
-  """A worker: answers what it is asked until the pool hangs up."""
-  os.setsid()
+  """A worker: answers what it is asked until the pool hangs up.
+
+  A group of its own, so that it can be ended with all it made, but no session:
+  Linux shares the processor among sessions first, whatever their priorities.
+  """
+  os.setpgid(0, 0)
   _control(_DEATH_SIGNAL, signal.SIGKILL)
   _control(_SUBREAPER, 1)
   _limit(memory)
@@ -147,12 +171,15 @@ def _work(link: socket.socket, memory: int) -> None:
       send(link, json.dumps(answer).encode())
 
 
-def _fork(control: socket.socket, link: socket.socket, memory: int) -> int:
+def _fork(
+  others: Sequence[socket.socket], link: socket.socket, memory: int
+) -> int:
   pid = os.fork()
   if pid:
     return pid
   try:
-    control.close()
+    for each in others:
+      each.close()
     _work(link, memory)
   finally:
     os._exit(0)
@@ -167,34 +194,41 @@ def _prepare(control: socket.socket) -> None:
   send(control, b'ready')
 
 
-def serve(control: socket.socket) -> None:
+def serve(control: socket.socket, ends: socket.socket) -> None:
   """Makes and ends workers until the pool hangs up, then ends them all.
 
-  Asked in JSON: {"memory": bytes} with a socket for the new worker is answered
-  with its number, {"kill": number} once nothing of that worker lives.
+  Asked on `control` in JSON, {"memory": bytes} with a socket for the new
+  worker, it answers with the worker's number. Asked on `ends` for a number, one
+  at a time, it answers once nothing of that worker lives; what ends at a low
+  priority takes long to, and holds up no other worker meanwhile.
   """
   workers: set[int] = set()
+  ending: int | None = None
   try:
     _prepare(control)
     while True:
-      data, fds, _, _ = socket.recv_fds(control, 4096, 1)
-      if not data:
-        return
-      asked = json.loads(data)
-      if fds:
+      wait = None if ending is None else _SOON
+      ready, _, _ = select.select([control, ends], [], [], wait)
+      if control in ready:
+        data, fds, _, _ = socket.recv_fds(control, 4096, 1)
+        if not data:
+          return
         with socket.socket(fileno=fds[0]) as link:
-          workers.add(pid := _fork(control, link, asked['memory']))
-      else:
-        workers.discard(pid := asked['kill'])
-        _kill_tree(pid)
-        _sweep(workers)
-      send(control, str(pid).encode())
+          pid = _fork((control, ends), link, json.loads(data)['memory'])
+        workers.add(pid)
+        send(control, str(pid).encode())
+      if ends in ready:
+        ending = int(receive(ends))
+        workers.discard(ending)
+        _strike(ending)
+      if ending is not None and _gone(ending, workers):
+        send(ends, b'gone')
+        ending = None
   except (EOFError, ConnectionError):
     return
   finally:
-    for pid in workers:
-      _kill_tree(pid)
-    _sweep(set())
+    _end_all(workers)
+    _end_all(set(_children(os.getpid())))
 
 
 def main() -> None:
@@ -205,8 +239,11 @@ def main() -> None:
   warnings.filterwarnings(
     'ignore', message='.*fork', category=DeprecationWarning
   )
-  with socket.socket(fileno=int(sys.argv[1])) as control:
-    serve(control)
+  with (
+    socket.socket(fileno=int(sys.argv[1])) as control,
+    socket.socket(fileno=int(sys.argv[2])) as ends,
+  ):
+    serve(control, ends)
 
 
 if __name__ == '__main__':

@@ -10,7 +10,7 @@ import collections
 import concurrent.futures
 import contextlib
 import pickle
-import queue
+import statistics
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Self
@@ -19,14 +19,26 @@ from arl.rewards import verdict, workers
 
 _Answer = concurrent.futures.Future[verdict.Verdict]
 _DIED = verdict.error("the verifier's process died")
-# Calls that may go on late, for each worker.
-_LATE = 4
+_CLOSED = verdict.error('the pool was closed before it had a verdict')
+# When a call is late: after so many times the median of the calls before it,
+# but never sooner than the least of seconds.
+_TIMES, _RECENT = 4, 64
+_AT_FIRST, _LEAST = 0.2, 0.03
+_ASIDE = 64  # late calls that are put aside, for each worker
 
 
 class _Call(NamedTuple):
   request: bytes
   seconds: float
   answer: _Answer
+
+
+class _Late(NamedTuple):
+  """A call that is put aside, and how far it goes next."""
+
+  call: _Call
+  held: workers.Held
+  until: float
 
 
 class Pool:
@@ -39,10 +51,11 @@ class Pool:
   take five times as long, to wait for something; both count from when a worker
   takes it.
 
-  A call that takes longer than most is late: another worker takes its place,
-  and it goes on at a low priority. Four times as many calls as there are
-  workers may be late; one more, and the one that is late longest is ended, a
-  timeout. So what does not end costs the others little.
+  A call that takes four times as long as most is late: its worker is stopped
+  and put aside, and goes on where it was when no other call waits; those that
+  have taken least first, each until it has taken twice as much. So what does
+  not end costs the others little, and what is only slow still has its verdict.
+  With 64 calls aside for each worker, the oldest is finished before the next.
 
   For threads, and for asyncio. Use it as a context, or `close` it.
   """
@@ -52,40 +65,40 @@ class Pool:
     count: int,
     *,
     seconds: float,
-    patience: float = 0.2,
     memory: int = 2 << 30,
     warm: Callable[[], Any] | None = None,
   ):
     """Starts the workers.
 
     Args:
-      count: calls at once, apart from late ones.
+      count: calls at once, apart from those put aside.
       seconds: of the processor that a call may use.
-      patience: seconds after which a call is late.
       memory: bytes that a worker may have beyond those it starts with.
       warm: called once, before any worker is made: what it imports and builds
         every worker has from its start.
     """
     for name, value in (
-      ('count', count), ('seconds', seconds), ('patience', patience),
-      ('memory', memory),
+      ('count', count), ('seconds', seconds), ('memory', memory),
     ):  # fmt: skip
       if value <= 0:
         raise ValueError(f'Pool: {name} is {value}; give more than 0.')
-    self._seconds, self._patience = seconds, patience
-    self._workers = workers.Workers(memory, warm)
-    self._idle: queue.SimpleQueue[workers.Worker | None] = queue.SimpleQueue()
-    for _ in range(count):
-      self._idle.put(self._workers.make())
-    threads = concurrent.futures.ThreadPoolExecutor
-    self._prompt = threads(count, thread_name_prefix='verifier')
-    self._late = threads(_LATE * count + 1, thread_name_prefix='late')
-    self._most_late = _LATE * count
-    self._lock = threading.Lock()
-    self._running_late: collections.OrderedDict[int, workers.Worker] = (
-      collections.OrderedDict()
-    )
+    self._seconds = seconds
+    self._taken: collections.deque[float] = collections.deque(maxlen=_RECENT)
+    self._calls: collections.deque[_Call] = collections.deque()
+    self._late: list[_Late] = []
+    self._most_late = _ASIDE * count
+    self._changed = threading.Condition()
     self._closed = False
+    self._workers = workers.Workers(memory, warm)
+    self._own: list[workers.Worker | None] = [
+      self._workers.make() for _ in range(count)
+    ]
+    self._threads = [
+      threading.Thread(target=self._run, args=(i,), daemon=True)
+      for i in range(count)
+    ]
+    for thread in self._threads:
+      thread.start()
 
   def submit(
     self, function: Callable, *arguments: Any, seconds: float | None = None
@@ -99,6 +112,7 @@ class Pool:
 
     Raises:
       ValueError: another process cannot find the function.
+      RuntimeError: the pool is closed.
     """
     if getattr(function, '__module__', '') == '__main__':
       raise ValueError(
@@ -114,7 +128,11 @@ class Pool:
       ) from failed
     answer: _Answer = concurrent.futures.Future()
     limit = self._seconds if seconds is None else seconds
-    self._prompt.submit(self._serve, _Call(request, limit, answer))
+    with self._changed:
+      if self._closed:
+        raise RuntimeError('Pool: it is closed; make another.')
+      self._calls.append(_Call(request, limit, answer))
+      self._changed.notify()
     return answer
 
   def call(
@@ -137,55 +155,78 @@ class Pool:
     """The verdicts of many calls, in their order."""
     return [f.result() for f in [self.submit(function, *a) for a in arguments]]
 
-  def _serve(self, call: _Call) -> None:
-    """Answers a call, or leaves it to another thread once it is late."""
-    if self._closed:
-      call.answer.cancel()
-    if not call.answer.set_running_or_notify_cancel():
-      return
-    worker = self._idle.get() or self._fresh()
+  def _next(self) -> _Call | _Late | None:
+    """What is to be done; waits for it. None once there is nothing more."""
+    with self._changed:
+      while True:
+        if len(self._late) >= self._most_late:
+          oldest = self._late.pop(0)
+          return oldest._replace(until=oldest.call.seconds)
+        if self._calls:
+          return self._calls.popleft()
+        if self._late:
+          least = min(self._late, key=lambda late: late.held.taken)
+          self._late.remove(least)
+          return least
+        if self._closed:
+          return None
+        self._changed.wait()
+
+  def _run(self, mine: int) -> None:
+    """A thread: does one thing after another, with a worker of its own."""
+    while (found := self._next()) is not None:
+      if isinstance(found, _Late):
+        self._resume(found)
+      elif found.answer.set_running_or_notify_cancel():
+        self._own[mine] = self._serve(found, self._own[mine])
+
+  def _serve(
+    self, call: _Call, worker: workers.Worker | None
+  ) -> workers.Worker | None:
+    """Answers a call, or puts it aside; gives the worker for the next."""
+    worker = worker or self._fresh()
     if worker is None:
       call.answer.set_result(verdict.error('the pool can make no worker'))
-      self._idle.put(None)
-      return
+      return None
     given = _give(worker, call.request)
-    found = _hear(given, min(self._patience, call.seconds))
-    if found not in (None, _DIED):
-      self._idle.put(worker)
+    patience = self._patience()
+    found = _hear(given, min(patience, call.seconds))
+    if given and found not in (None, _DIED):
+      self._taken.append(workers.taken(given))
       call.answer.set_result(found)
-      return
-    if found is None and call.seconds > self._patience:
-      self._let_late(worker)
-      self._late.submit(self._finish, worker, given, call)
+      return worker
+    if given and found is None and patience < call.seconds:
+      self._put_aside(given, call)
     else:
       self._end(worker)
       call.answer.set_result(found or _too_late(call))
-    self._idle.put(self._fresh())
+    return self._fresh()
 
-  def _let_late(self, worker: workers.Worker) -> None:
-    """Lets a worker go on; ends the one that is late longest for it."""
-    workers.put_last(worker)
-    oldest = None
-    with self._lock:
-      self._running_late[worker.pid] = worker
-      if len(self._running_late) > self._most_late:
-        _, oldest = self._running_late.popitem(last=False)
-    if oldest:
-      self._kill(oldest)  # its thread is told by the socket
+  def _put_aside(self, given: workers.Given, call: _Call) -> None:
+    held = workers.hold(given)
+    with self._changed:
+      self._late.append(_Late(call, held, min(2 * held.taken, call.seconds)))
+      self._changed.notify()
 
-  def _finish(
-    self, worker: workers.Worker, given: workers.Given | None, call: _Call
-  ) -> None:
-    """Answers a call that is late."""
-    found = _hear(given, call.seconds)
-    with self._lock:
-      ours = self._running_late.pop(worker.pid, None)
-    if ours:
-      self._end(worker)
-    else:
-      worker.link.close()
-      found = None
-    call.answer.set_result(found or _too_late(call))
+  def _patience(self) -> float:
+    """Seconds, counted as a call's limit is, after which it is late."""
+    taken = self._taken.copy()
+    if not taken:
+      return _AT_FIRST
+    return max(_LEAST, _TIMES * statistics.median(taken))
+
+  def _resume(self, late: _Late) -> None:
+    """Goes on with a call that was put aside; ends it if the pool is closed."""
+    found: verdict.Verdict | None = _CLOSED
+    if not self._closed:
+      given = workers.go_on(late.held)
+      found = _hear(given, late.until)
+      if found is None and late.until < late.call.seconds:
+        self._put_aside(given, late.call)
+        return
+      self._taken.append(workers.taken(given))
+    self._end(late.held.given.worker)
+    late.call.answer.set_result(found or _too_late(late.call))
 
   def _fresh(self) -> workers.Worker | None:
     try:
@@ -193,32 +234,31 @@ class Pool:
     except (EOFError, OSError):
       return None
 
-  def _kill(self, worker: workers.Worker) -> None:
+  def _end(self, worker: workers.Worker) -> None:
     with contextlib.suppress(EOFError, OSError):
       self._workers.end(worker)
-
-  def _end(self, worker: workers.Worker) -> None:
-    self._kill(worker)
     worker.link.close()
 
   def pids(self) -> list[int]:
-    """The processes of the workers that wait; all, if no call is running."""
-    waiting = [self._idle.get() for _ in range(self._idle.qsize())]
-    for worker in waiting:
-      self._idle.put(worker)
-    return [worker.pid for worker in waiting if worker]
+    """The processes of the workers; of those put aside none."""
+    return [worker.pid for worker in self._own if worker]
 
   def close(self) -> None:
     """Finishes the calls that run, then ends every process of the pool.
 
-    Calls that wait for a worker are cancelled.
+    Calls that wait for a worker are cancelled, and those put aside errors.
     """
-    self._closed = True
-    self._prompt.shutdown()
-    self._late.shutdown()
-    while not self._idle.empty():
-      if worker := self._idle.get():
-        worker.link.close()
+    with self._changed:
+      self._closed = True
+      waiting = [*self._calls]
+      self._calls.clear()
+      self._changed.notify_all()
+    for call in waiting:
+      call.answer.cancel()
+    for thread in self._threads:
+      thread.join()
+    for worker in filter(None, self._own):
+      worker.link.close()
     self._workers.close()
 
   def __enter__(self) -> Self:

@@ -5,8 +5,7 @@
 Mathematical answers through a pool of two workers: right and wrong ones, with
 none, 5 % and 20 % pathological among them. Of these there are two kinds: those
 whose text shows that they are too large, which are refused at once, and those
-that only a deadline ends. For comparison also with a pool that waits for each
-until its deadline. Prints a JSON object a line and rewrites
+that only a deadline ends. Prints a JSON object a line and rewrites
 experiments/results/verifiers.md.
 """
 
@@ -21,7 +20,7 @@ import numpy as np
 from arl.rewards import maths, pool, verdict
 from experiments.studies import runs, summary
 
-WORKERS, SECONDS, PATIENCE, COUNT = 2, 2.0, 0.2, 150
+WORKERS, SECONDS, COUNT = 2, 2.0, 400
 SHARES = (0.05, 0.2)
 REFUSED = (
   r'\boxed{9^{9^{9^{9}}}}',
@@ -110,37 +109,30 @@ def measure(made: pool.Pool, answers: Sequence[Answer]) -> Measured:
 
 
 class Case(NamedTuple):
-  """A mix, and how long a pool waits for a call before others go on."""
+  """A mix of answers: of which kind so large a share is."""
 
   name: str
   share: float
   kind: Sequence[str]
-  patience: float
-  answers: int
 
 
-def cases(quick: bool) -> list[Case]:
+def cases() -> list[Case]:
   """The mixes; the clean one first, which the others are compared with."""
-  count = 40 if quick else COUNT
-  waiting = 20 if quick else COUNT // 5  # of these each takes SECONDS
-  made = [Case('clean', 0.0, REFUSED, PATIENCE, count)]
+  made = [Case('clean', 0.0, REFUSED)]
   for share in SHARES:
     percent = f'{100 * share:.0f} %'
     made += [
-      Case(f'{percent} too large', share, REFUSED, PATIENCE, count),
-      Case(f'{percent} without end', share, STUCK, PATIENCE, count),
-      Case(f'{percent} waited for', share, STUCK, SECONDS, waiting),
+      Case(f'{percent} too large', share, REFUSED),
+      Case(f'{percent} without end', share, STUCK),
     ]
   return made
 
 
-def run(case: Case, seed: int) -> Measured:
+def run(case: Case, count: int, seed: int) -> Measured:
   """Measures a mix in a pool of its own, that has answered some already."""
-  with pool.Pool(
-    WORKERS, seconds=SECONDS, patience=case.patience, warm=maths.warm
-  ) as made:
+  with pool.Pool(WORKERS, seconds=SECONDS, warm=maths.warm) as made:
     measure(made, mix(50, 0.0, case.kind, seed + 1000))
-    return measure(made, mix(case.answers, case.share, case.kind, seed))
+    return measure(made, mix(count, case.share, case.kind, seed))
 
 
 def tell(case: Case, found: Sequence[Measured], clean: Sequence[Measured]):
@@ -164,9 +156,10 @@ def tell(case: Case, found: Sequence[Measured], clean: Sequence[Measured]):
 def main(argv: list[str]) -> None:
   del argv
   found: dict[Case, list[Measured]] = {}
+  count = 40 if runs.quick() else COUNT
   for seed in runs.seeds():
-    for case in cases(runs.quick()):
-      found.setdefault(case, []).append(run(case, seed))
+    for case in cases():
+      found.setdefault(case, []).append(run(case, count, seed))
   clean = next(iter(found.values()))
   body = [tell(case, each, clean) for case, each in found.items()]
   if not runs.quick():

@@ -80,47 +80,66 @@ def test_a_stuck_call_holds_no_other(made):
 
 
 def test_late_calls_give_way_and_still_answer():
-  with pool.Pool(2, seconds=10.0, patience=0.05) as quick:
-    slow = [quick.submit(misbehaving.slow, 4.0, i) for i in range(4)]
+  with pool.Pool(2, seconds=10.0) as quick:
+    slow = [quick.submit(misbehaving.slow, 2.0, i) for i in range(6)]
     answers = quick.map(misbehaving.same, [(i,) for i in range(50)])
     assert [a.score for a in answers] == list(range(50))
     assert not any(each.done() for each in slow)
+    assert [each.result().score for each in slow] == list(range(6))
+
+
+def test_what_is_slow_is_not_lost_beside_what_does_not_end():
+  with pool.Pool(1, seconds=1.0) as small:
+    stuck = [small.submit(misbehaving.spins_in_c) for _ in range(3)]
+    slow = [small.submit(misbehaving.works, 0.5) for _ in range(3)]
+    assert [each.result().score for each in slow] == [1.0] * 3
+    assert {each.result().status for each in stuck} == {verdict.TIMEOUT}
+
+
+def test_too_many_late_calls_are_finished_first(monkeypatch):
+  monkeypatch.setattr(pool, '_ASIDE', 2)
+  with pool.Pool(1, seconds=10.0) as small:
+    slow = [small.submit(misbehaving.slow, 1.5, i) for i in range(4)]
+    last = small.submit(misbehaving.right)
+    assert last.result().score == 1.0
+    assert slow[0].done()
+    assert not all(each.done() for each in slow)
     assert [each.result().score for each in slow] == [0, 1, 2, 3]
 
 
-def test_too_many_late_calls_end_the_oldest():
-  with pool.Pool(1, seconds=20.0, patience=0.05) as small:
-    start = time.monotonic()
-    stuck = [small.submit(misbehaving.sleeps) for _ in range(4)]
-    slow = small.submit(misbehaving.slow, 1.0, 7)
-    assert stuck[0].result() == verdict.timeout(
-      'no verdict within 20 s of work'
-    )
-    assert time.monotonic() - start < 20
-    assert not any(each.done() for each in stuck[1:])
-    assert slow.result().score == 7
-    for _ in range(3):
-      small.submit(misbehaving.sleeps)
-    assert small.call(misbehaving.right).score == 1
-    for each in small._running_late.copy().values():
-      os.kill(each.pid, 9)  # so that closing does not wait for them
+@linux
+def test_what_all_take_is_not_late():
+  """Calls that take long, all of them, are never put aside after the first."""
+  with pool.Pool(1, seconds=10.0) as small:
+    first = small.pids()
+    assert small.call(misbehaving.works, 0.3).score == 1.0
+    pids = small.pids()
+    assert pids != first  # the first was put aside
+    answers = small.map(misbehaving.works, [(0.3,)] * 3)
+    assert [a.score for a in answers] == [1.0] * 3
+    assert small.pids() == pids
 
 
 @linux
 def test_what_others_use_of_the_machine_does_not_count(made):
   """Four times as much work as there are processors, done in turn."""
   count = 4 * (os.cpu_count() or 1)
-  with pool.Pool(count, seconds=1.0, patience=1.0) as wide:
+  with pool.Pool(count, seconds=1.0) as wide:
     answers = wide.map(misbehaving.works, [(0.5,)] * count)
   assert [a.score for a in answers] == [1.0] * count
 
 
 def test_closing_cancels_what_waits():
-  with pool.Pool(1, seconds=1.0, patience=1.0) as small:
+  with pool.Pool(1, seconds=1.0) as small:
     first = small.submit(misbehaving.sleeps)
-    second = small.submit(misbehaving.right)
-  assert first.result().status == verdict.TIMEOUT
+    second = small.submit(misbehaving.sleeps)
+    while not first.running():
+      time.sleep(0.01)
+  assert first.result().status == verdict.ERROR
+  assert 'closed' in first.result().detail
   assert second.cancelled()
+  with pytest.raises(RuntimeError, match='closed; make another'):
+    small.submit(misbehaving.right)
 
 
 @linux
@@ -217,7 +236,6 @@ def test_what_cannot_be_sent(made):
   [
     (0, {'seconds': 1.0}, 'count is 0'),
     (1, {'seconds': 0.0}, 'seconds is 0.0'),
-    (1, {'seconds': 1.0, 'patience': 0.0}, 'patience is 0.0'),
     (1, {'seconds': 1.0, 'memory': -1}, 'memory is -1'),
   ],
 )
