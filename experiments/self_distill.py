@@ -1,0 +1,59 @@
+"""The quickstart's task, learnt from oneself with more in the context.
+
+What the policy did is scored by the policy itself, told the answer or the steps
+to it before the prompt.
+
+  python -m launch.train --config=experiments/self_distill.py:model=DIR \
+    --workdir=runs/self_distill/steps
+
+where DIR is the `final` folder of experiments/self_distill_sft.py, which can
+read such hints. What it does to looking things up before answering:
+`python -m experiments.studies.distillation`.
+
+Arguments: model=DIR; told=answer, steps or success (what the best rollout of
+the task did); method=NAME, privileged, guarded or seed (rewards, too);
+quick (a minute's smoke run, learns nothing).
+"""
+
+from experiments import common, quickstart
+
+TOLD = ('answer', 'steps', 'success')
+METHODS = {
+  'privileged': {'name': 'distillation.privileged', 'high': 1.0},
+  'guarded': {
+    'name': 'distillation.guarded',
+    'base': {'name': 'distillation.privileged', 'high': 1.0},
+  },
+  'seed': {
+    'name': 'distillation.seed',
+    'base': {'name': 'grpo.dapo', 'low': 0.2, 'high': 0.28},
+    'coef': 0.01,
+    'sharpness': 5.0,
+  },
+}
+CHECKS = 'get(|calc('  # to look up or work out, and not to guess
+
+
+def get_config(arg: str | None = None):
+  chosen = common.parse(
+    arg,
+    model='runs/self_distill/sft/final',
+    told='steps',
+    method='privileged',
+    quick=False,
+  )
+  for name, known in (('told', TOLD), ('method', METHODS)):
+    if chosen[name] not in known:
+      raise ValueError(
+        f'config argument {name}={chosen[name]}: known are {", ".join(known)}.'
+      )
+  quick = ',quick' if chosen['quick'] else ''
+  config = quickstart.get_config(f'model={chosen["model"]}{quick}')
+  config.method = METHODS[chosen['method']]
+  config.rollout.update(
+    strategy=f'privileged.told_{chosen["told"]}', context=192
+  )
+  if chosen['method'] == 'guarded':
+    config.rollout.reconsidering = CHECKS
+  config.prompts.select = 'select.everything'
+  return config

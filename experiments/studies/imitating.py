@@ -1,0 +1,31 @@
+"""Imitation of episodes in a file, judged on the quickstart's task.
+
+For experiments.studies.distillation, as a config of launch.sft. Arguments:
+model=DIR; data=FILE, of launch.sample; quick.
+"""
+
+from experiments import common, quickstart_sft
+
+
+def get_config(arg: str | None = None):
+  chosen = common.parse(arg, model='', data='', quick=False)
+  config = quickstart_sft.get_config('quick' if chosen['quick'] else '')
+  judged = config.env.to_dict()
+  config.model.update(path=chosen['model'], size='')
+  config.env = {
+    'name': 'conversations.make',
+    'path': chosen['data'],
+    'held_out': 0,
+    'weights': {judged['name']: 1.0},
+    'judged': judged,
+  }
+  config.rollout.strategy = 'conversations.whole'
+  config.prompts.batch = 128
+  config.optimizer.update(lr=5e-4, warmup=10, decay=0)
+  if chosen['quick']:
+    config.prompts.batch = 4
+    return config
+  config.steps = 60  # three times over what was sampled
+  config.eval.update(every=1000, tasks=1, final_tasks=256)
+  config.checkpoint.every = 1000
+  return config

@@ -1,0 +1,69 @@
+"""Configs and studies of distillation: what they set, what they count."""
+
+import numpy as np
+import pytest
+
+from arl.train import build, score
+from experiments import distill, self_distill, self_distill_sft
+from experiments.studies import distillation
+
+
+@pytest.mark.parametrize('method', distill.DISTILLED)
+def test_every_form_runs_with_a_teacher(method):
+  config = distill.get_config(f'teacher=some/folder,method={method}')
+  made = build.check(config)
+  assert config.method.to_dict() == distill.DISTILLED[method]
+  assert made.needs & score.TAUGHT
+  assert config.model.teacher == 'some/folder'
+
+
+def test_the_study_is_about_known_forms():
+  for names in (distillation.FORMS, distillation.QUICK):
+    assert set(names) <= distill.DISTILLED.keys()
+  assert set(distillation.DRAWN) - {'rewards'} <= set(distillation.FORMS)
+
+
+@pytest.mark.parametrize('told', self_distill.TOLD)
+@pytest.mark.parametrize('method', self_distill.METHODS)
+def test_every_way_to_be_told_more(told, method):
+  config = self_distill.get_config(f'told={told},method={method}')
+  made = build.check(config)
+  assert 'teacher_logp' in made.needs and not config.model.teacher
+  read = 'reconsidering' in made.needs
+  assert config.rollout.reconsidering == (self_distill.CHECKS if read else '')
+
+
+def test_half_of_the_demonstrations_have_hints():
+  config = self_distill_sft.get_config()
+  env = build.named(config.env, 'arl.envs')
+  prompts = [env.task('train', i).prompt for i in range(400)]
+  share = np.mean([prompt.startswith('hint: ') for prompt in prompts])
+  assert abs(share - 0.5) < 0.08
+
+
+@pytest.mark.parametrize(
+  'module, arg, words',
+  [
+    (distill, 'method=opt', 'method=opt: known are opd, opd_to_go, '),
+    (self_distill, 'told=all', 'told=all: known are answer, steps, success'),
+    (self_distill, 'method=opd', 'method=opd: known are privileged, guarded'),
+  ],
+)
+def test_arguments_that_mean_nothing(module, arg, words):
+  with pytest.raises(ValueError, match=words):
+    module.get_config(arg)
+
+
+def test_tokens_to_a_success():
+  rows = [
+    {'train/tokens': 2.0, 'train/episodes': 10, 'train/success': success}
+    for success in (0.2, 0.5, 0.4, 0.9)
+  ]
+  for success, tokens in ((0.1, 20), (0.5, 40), (0.6, 80), (0.95, None)):
+    assert distillation.tokens_to(rows, success) == tokens
+
+
+def test_what_was_measured_is_kept(tmp_path):
+  run = distillation.runs.Run('', '', tmp_path)
+  assert distillation.kept(run, 'apart', lambda: {'kl': 0.5}) == {'kl': 0.5}
+  assert distillation.kept(run, 'apart', lambda: {'kl': 0.9}) == {'kl': 0.5}
