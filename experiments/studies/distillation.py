@@ -6,7 +6,8 @@ The teacher is the quickstart's agent after few batches of rewards, still far
 from perfect; students start from the same warm start, and take 20 batches of
 128 episodes in each form of experiments/distill.py that is studied, from
 rewards alone, or by imitating as many episodes of the teacher. Prints a JSON
-object a line and rewrites experiments/results/distillation.md and .png. What a policy learns from itself, told more:
+object a line and rewrites experiments/results/distillation.md and
+distillation.png. What a policy learns from itself, told more, is another study:
 experiments.studies.self_distillation.
 """
 
