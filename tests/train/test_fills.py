@@ -9,6 +9,7 @@ from arl import columns, types
 from arl.methods import compose, grpo, matching
 from arl.rollout import (
   answers,
+  conversations,
   demonstrations,
   greedy,
   recorded,
@@ -125,6 +126,7 @@ def test_together_they_fill_the_table():
         answers.with_reference,
         demonstrations.beside,
         recorded.unpaired,
+        conversations.with_observations,
         vine.nine,
       )
       for b in (0, 4)
