@@ -142,7 +142,8 @@ def privileged(*, high: ranges.Positive = 1.0) -> compose.Objective:
   """Self-distillation from a teacher that is told more: TRL's SDPO, sampled.
 
   The teacher is the policy, an average of it or its base with a solution or
-  feedback in its context; the ratio's weight is at most 1 + high. Beware: up to
+  feedback in its context; the strategies of `arl.rollout.privileged` ask the
+  policy itself. The ratio's weight is at most 1 + high. Beware: up to
   17% of relative accuracy is reported lost (arXiv:2607.05184), as tokens that
   reconsider are trained away; see `guarded`. Status: official code (TRL) read.
   """
@@ -157,8 +158,9 @@ def guarded(
 ) -> compose.Objective:
   """The base without the loss of tokens that reconsider.
 
-  'wait', 'let me check' and the like, in the column `reconsidering`; two
-  metrics add up to the mean gap to the teacher: on such tokens and on others.
+  'wait', 'let me check' and the like, in the column `reconsidering`, which
+  `rollout.reconsidering` fills; two metrics add up to the mean gap to the
+  teacher: on such tokens and on others.
   The guard is ours, against what arXiv:2607.05184 reports. Status: ours.
   """
 
@@ -186,7 +188,8 @@ def seed(
 
   `teacher_logp` is that of the policy with a skill in its context, which it
   wrote about the finished trajectory. Left out: the stage that teaches it to
-  write them. Status: published, details from summaries.
+  write them; with `privileged.told_success` the skill is what the best rollout
+  of the task did. Status: published, details from summaries.
   """
   loss = functools.partial(distillation.hindsight, sharpness=sharpness)
   term = compose.Term(

@@ -16,7 +16,7 @@ def get_config(arg: str | None = None):
     'name': 'conversations.make',
     'path': chosen['data'],
     'held_out': 0,
-    'weights': {judged['name']: 1.0},
+    'weights': {'tools': 1.0},  # the kind of all its records
     'judged': judged,
   }
   config.rollout.strategy = 'conversations.whole'

@@ -147,23 +147,15 @@ def test_log_probs_of_all_are_a_score():
 # Whole runs.
 
 
-def halves():
-  """The letters, half of whose tasks are of each part."""
-  env = tiny.letters()
-
-  def task(split, index):
-    part = ('one', 'two')[index % 2]
-    return env.task(split, index)._replace(data={'part': part})
-
-  return env._replace(task=task)
-
-
 def config_of(folder, method, teacher, **blocks):
   return tiny.config(
     tiny.write_model(folder / 'policy'),
     steps=2,
     method={'name': method},
-    env={'name': 'test_taught_several.halves'},
+    env={
+      'name': 'mixture.make',
+      'parts': {part: {'name': 'tiny.letters'} for part in ('one', 'two')},
+    },
     model={'teacher': teacher},
     eval={'every': 9, 'tasks': 1, 'final_tasks': 2},
     checkpoint={'every': 9},
