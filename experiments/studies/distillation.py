@@ -67,7 +67,7 @@ def samples_of(root: pathlib.Path, seed: int, quick: bool) -> runs.Run:
     root / 'distillation' / f'samples_seed{seed}',
     (
       f'--config.seed={seed}',
-      '--config.prompts.select=select.everything',
+      '--config.prompts.select=experiments.studies.imitating.spoken',
       *methods.small('dapo', quick),
     ),
   )

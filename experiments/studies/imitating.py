@@ -1,10 +1,32 @@
-"""Imitation of episodes in a file, judged on the quickstart's task.
+"""Imitation of a model's episodes in a file, judged on the quickstart's task.
 
 For experiments.studies.distillation, as a config of launch.sft. Arguments:
 model=DIR; data=FILE, of launch.sample; quick.
 """
 
+from collections.abc import Sequence
+
+from arl import episode
+from arl.models import tokenizers
 from experiments import common, quickstart_sft
+
+
+def spoken(groups: Sequence[episode.Group]) -> list[episode.Group]:
+  """Drops episodes with an action that is empty or spells a special token.
+
+  What was sampled as ids cannot be told apart from text in a file.
+  """
+  plain = lambda text: (
+    text.strip() and not any(marker in text for marker in tokenizers.MARKERS)
+  )
+  made = []
+  for group in groups:
+    kept = [
+      e for e in group.episodes if all(plain(x.action) for x in e.exchanges)
+    ]
+    if kept:
+      made.append(group._replace(episodes=kept))
+  return made
 
 
 def get_config(arg: str | None = None):

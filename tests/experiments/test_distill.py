@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import tiny
 
+from arl import episode
 from arl.train import build, score
 from experiments import distill, self_distill, self_distill_sft
-from experiments.studies import distillation
+from experiments.studies import distillation, imitating
 
 
 @pytest.mark.parametrize('method', distill.DISTILLED)
@@ -67,3 +69,24 @@ def test_what_was_measured_is_kept(tmp_path):
   run = distillation.runs.Run('', '', tmp_path)
   assert distillation.kept(run, 'apart', lambda: {'kl': 0.5}) == {'kl': 0.5}
   assert distillation.kept(run, 'apart', lambda: {'kl': 0.9}) == {'kl': 0.5}
+
+
+def test_what_cannot_be_written_down_is_not_imitated():
+  said = lambda *texts: tuple(
+    episode.Exchange(text, episode.Turn('')) for text in texts
+  )
+  (group, other) = episode.groups(tiny.episodes(2, 2))
+  right, wrong = (
+    e._replace(exchanges=x)
+    for e, x in zip(
+      group.episodes, (said('get(a)'), said('get(a)', '<|tool|>'))
+    )
+  )
+  silent = [e._replace(exchanges=said(' ')) for e in other.episodes]
+  made = imitating.spoken(
+    [
+      group._replace(episodes=[right, wrong]),
+      other._replace(episodes=silent),
+    ]
+  )
+  assert made == [group._replace(episodes=[right])]
