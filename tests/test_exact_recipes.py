@@ -19,6 +19,7 @@ pytestmark = pytest.mark.usefixtures('x64')
 # What a recipe's own gradient is, as those files show; `launch.table` tells it.
 EXACT: dict[str, str] = {
   'agentic.turn_ppo': 'by lam = 1, or a true critic; critic at rest',
+  'critics.alone': 'at rest at the true value',
   'distillation.opd_to_go': 'of the reverse KL of sequences',
   'distillation.by_position': 'of the reverse KL, weighted by position',
   'distillation.exopd': 'of its objective, in the states that are visited',
@@ -87,6 +88,11 @@ EXACT: dict[str, str] = {
 }
 # Of which nothing is shown here, and why.
 NOTHING = {
+  'critics.coderl': 'weighs a token by the chance of the outcome that came',
+  'reward.bt': 'a model of rewards: see test_reward_models.py',
+  'reward.orm': 'a model of rewards: see test_reward_models.py',
+  'reward.prm': 'a model of rewards: see test_reward_models.py',
+  'reward.agent_prm': 'a model of rewards: see test_reward_models.py',
   'preference.dpo_smoothed': 'pairs: see test_preference.py',
   'preference.dpo_robust': 'pairs: see test_preference.py',
   'preference.step_dpo': 'pairs: see test_preference.py',

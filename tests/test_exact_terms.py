@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from arl.kernels import divergences
-from arl.methods import agentic, compose, ppo, reinforce, terms
+from arl.methods import agentic, compose, critics, ppo, reinforce, terms
 
 pytestmark = pytest.mark.usefixtures('x64')
 
@@ -117,7 +117,7 @@ CRITICS = {
 
 @pytest.mark.parametrize('off', [0.0, 0.1])
 def test_critics_are_at_rest_at_the_true_value_function(off):
-  parts = {'mc_value': ppo.mc_value()}
+  parts = {'mc_value': ppo.mc_value(), 'alone': critics.alone()}
   for name, made in CRITICS.items():
     parts[name] = made.terms[0]._replace(coef=1.0)
     assert parts[name].name == 'value'

@@ -25,6 +25,7 @@ from arl.kernels import (
   prospect,
   regressions,
   returns,
+  reward_models,
   shaping,
   traces,
 )
@@ -146,6 +147,8 @@ def test_a_constant_added_to_the_rewards_of_a_group_changes_nothing():
     prospect.desirable,
     regressions.correct,
     regressions.listwise_target_by_mean,  # divides by the mean
+    reward_models.judged,
+    reward_models.discounted_outcome,  # rewards are 0 to 1
   )
 
 
@@ -264,12 +267,15 @@ MEASURED = (
   shaping.overlong,
   critics.bounded,
   critics.expected_value,
+  critics.nearest_outcome,
   regressions.mirror_descent,
 )
 
 
 def test_rewards_of_twice_the_size_count_the_same_or_twice():
-  units = 'rewards', 'process_rewards', 'baseline', 'old_value'
+  units = (
+    'rewards', 'process_rewards', 'baseline', 'old_value', 'turn_value',
+  )  # fmt: skip
 
   def double(made):
     for one in made:

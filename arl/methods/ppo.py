@@ -67,8 +67,8 @@ def vc_ppo(
   """VC-PPO's decoupled GAE (Yuan et al., arXiv:2503.01491).
 
   The critic learns Monte-Carlo returns (its lam is 1), the policy's lam is
-  below 1. Left out: pretraining the critic, which is a run of `terms.value`
-  alone. Status: published.
+  below 1. Its critic is pretrained: a run of `critics.alone` before. Status:
+  published.
   """
   return ppo(lam=lam, kl_coef=0)._replace(
     surrogate=functools.partial(surrogates.clip, low=low, high=high),
@@ -90,8 +90,8 @@ def vapo(
   VC-PPO with a lam that grows with the length of a sequence, clip-higher, every
   token weighing the same, and the likelihood of correct samples as a further
   term. Surveys have it variance-aware, or GRPO with a light critic; it is
-  neither. Left out: pretraining the critic, and groups, which are
-  `prompts.samples`. Status: published.
+  neither. Its critic is pretrained, by a run of `critics.alone` before; groups
+  are `prompts.samples`. Status: published.
   """
   estimate = functools.partial(
     returns.length_adaptive_gae, gamma=1.0, alpha=alpha
@@ -230,8 +230,10 @@ def sao(
   """Single-rollout asynchronous optimization (GLM-5.2, arXiv:2607.07508).
 
   A critic in place of a group, so one rollout a prompt; length-adaptive GAE;
-  the double-sided ratio to the sampler. Left out: two value updates an update
-  of the policy, frozen attention in the critic, the first steps without the
+  the double-sided ratio to the sampler. Attention of the critic is frozen by
+  config.model.critic = 'own' and config.updates.frozen =
+  'value_head/trunk/layers/.*/attention/.*'; the first steps without the policy
+  are a run of `critics.alone`. Left out: two value updates an update of the
   policy. Status: abstract and third-party code read; the band is that of
   `offpolicy.dis`.
   """
@@ -255,8 +257,9 @@ def bpco(
   DPPO's actor, a value bounded to the range of rewards, which `lowest` and
   `highest` give, Monte-Carlo targets, length-adaptive GAE that is not whitened.
   Returns outside the range are cut, and `value/outside` says how many.
-  Left out: privileged inputs of the critic. Status: abstract and third-party
-  code read, which gives alpha.
+  Left out: privileged inputs of the critic, since a column is aligned with what
+  the policy read, and a reference answer before it is not. Status: abstract and
+  third-party code read, which gives alpha.
   """
   limit = functools.partial(critics.bounded, low=lowest, high=highest)
   read = ('old_value', binding.on(limit, value='old_value'))
@@ -290,4 +293,4 @@ def mc_value(*, kernel: types.Kernel = critics.value_mse) -> compose.Term:
 def _watched(critic: compose.Term, low: float, high: float) -> compose.Term:
   """The critic, with the share of returns outside its range as a metric."""
   outside = functools.partial(critics.outside, low=low, high=high)
-  return critic._replace(monitors=(('outside', outside),))
+  return critic._replace(monitors=(*critic.monitors, ('outside', outside)))

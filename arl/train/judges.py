@@ -126,7 +126,7 @@ def by_value(path: str | os.PathLike, of: Callable) -> Judge:
   Raises:
     ValueError: as of `load`.
   """
-  return _judge(export.critic_folder(path), load(path), _valued, of)
+  return _judge(export.critic_folder(path), load(path), reader, of)
 
 
 def by_logits(path: str | os.PathLike, of: Callable) -> Judge:
@@ -141,9 +141,9 @@ def by_logits(path: str | os.PathLike, of: Callable) -> Judge:
 
 
 def _judge(folder, made: hf.Loaded, reading, of) -> Judge:
-  read = functools.partial(_read, reading(made.model), made.params)
+  told = functools.partial(read, reading(made.model), made.params)
   tokenizer = tokenizers.load(folder)
-  return Judge(read, of, tokenizer, made.model.context, made.model.vocab)
+  return Judge(told, of, tokenizer, made.model.context, made.model.vocab)
 
 
 def _all_said(ids: Sequence[int]) -> Said:
@@ -151,8 +151,11 @@ def _all_said(ids: Sequence[int]) -> Said:
   return Said(tokens, np.ones(len(ids), bool), np.zeros(len(ids), np.int32))
 
 
-def _valued(model: functional.Model) -> Callable:
-  """(params, tokens [B, T], segments) -> the value after each token."""
+def reader(model: functional.Model) -> Callable:
+  """What reads values for `read`.
+
+  It is (params, tokens [B, T], segments [B, T]) -> the value after each token.
+  """
 
   @jax.jit
   def run(params, tokens, segments):
@@ -188,8 +191,17 @@ def _implied(model: functional.Model) -> Callable:
   return run
 
 
-def _read(run, params, sequences: Sequence[np.ndarray]) -> list[np.ndarray]:
-  """What a model says of each token of each sequence."""
+def read(run, params, sequences: Sequence[np.ndarray]) -> list[np.ndarray]:
+  """What a model says of each token of each sequence.
+
+  Args:
+    run: as of `reader`.
+    params: of the model.
+    sequences: ids, int [n] each.
+
+  Returns:
+    [n, ...] each.
+  """
   order = sorted(range(len(sequences)), key=lambda i: len(sequences[i]))
   made: dict[int, np.ndarray] = {}
   for first in range(0, len(order), _ROWS):

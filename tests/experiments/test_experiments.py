@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).parents[2] / 'experiments'
 NAMES = sorted(
   path.stem
   for path in ROOT.glob('*.py')
-  if path.stem not in ('__init__', 'common', 'recipes', 'worlds')
+  if path.stem not in ('__init__', 'common', 'corlhf', 'recipes', 'worlds')
 )
 
 

@@ -1,0 +1,32 @@
+"""Trains a policy and its reward model: python -m launch.corlhf --config=FILE.
+
+  python -m launch.corlhf --config=experiments/corlhf.py:model=DIR \
+    --workdir=runs/corlhf
+
+A run that was stopped begins anew.
+"""
+
+from absl import app, flags
+from ml_collections import config_flags
+
+from arl.train import corlhf
+
+
+def main(argv: list[str]) -> None:
+  if len(argv) > 1:
+    raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
+  corlhf.train(flags.FLAGS.config, flags.FLAGS.workdir)
+
+
+def run() -> None:
+  config_flags.DEFINE_config_file(
+    'config', None, 'The experiment: FILE.py or FILE.py:ARGUMENT.',
+    lock_config=True,
+  )  # fmt: skip
+  flags.DEFINE_string('workdir', None, 'Where the run is written.')
+  flags.mark_flags_as_required(['config', 'workdir'])
+  app.run(main)
+
+
+if __name__ == '__main__':
+  run()
