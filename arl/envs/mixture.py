@@ -32,11 +32,10 @@ def make(
   """Tasks of each part as often as its weight says.
 
   The task of an index is that of the same index in the part that is drawn for
-  it. Budgets are those of the run, for all parts alike. What not all parts
-  tell, such as reference answers or scores of steps, the mixture does not tell;
-  what an action consists of (`Env.parts`) only where they have one function for
-  it, since the text of an action does not say where it was said. An agent from
-  outside (`Env.harness`) cannot play a mixture.
+  it. What not all parts tell, such as reference answers or scores of steps, the
+  mixture does not tell; what an action consists of (`Env.parts`) only where
+  they have one function for it, since a text does not say where it was said. An
+  agent from outside (`Env.harness`) cannot play a mixture.
 
   Args:
     parts: by name: the block of each environment, `name` and keywords.

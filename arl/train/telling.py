@@ -47,16 +47,9 @@ def make(
     each.append(functools.partial(taught.indexed, teachers=teachers))
   ask: Tell = list
   if asked and taught.served(config.model.teacher):
-    served = [
-      sglang_teacher.connect(
-        url,
-        world.tokenizer,
-        vocab=world.loaded.model.vocab,
-        context=config.rollout.context,
-      )
-      for url in teachers.values()
-    ]
-    ask = functools.partial(_ask, served, frozenset(method.needs))
+    context = config.rollout.context
+    served = [_meet(url, world, context) for url in teachers.values()]
+    ask = functools.partial(_ask, served, method.needs)
 
   def tell(episodes):
     for add in each:
@@ -64,6 +57,13 @@ def make(
     return ask(episodes)
 
   return tell
+
+
+def _meet(url: str, world: build.World, context: int) -> sglang_teacher.Teacher:
+  vocab = world.loaded.model.vocab
+  return sglang_teacher.connect(
+    url, world.tokenizer, vocab=vocab, context=context
+  )
 
 
 def _parts(world: build.World) -> Callable[[str], Sequence[int]]:
