@@ -6,8 +6,8 @@ The teacher is the quickstart's agent after few batches of rewards, still far
 from perfect; students start from the same warm start, and take 20 batches of
 128 episodes in each form of experiments/distill.py that is studied, from
 rewards alone, or by imitating as many episodes of the teacher. Prints a JSON
-object a line and rewrites experiments/results/distillation.md and
-distillation.png. What a policy learns from itself, told more, is another study:
+object a line and rewrites experiments/results/distillation.md and two figures
+beside it. What a policy learns from itself, told more, is another study:
 experiments.studies.self_distillation.
 """
 
@@ -34,7 +34,7 @@ HEADER = (
   'form', 'function', 'success', 'over the teacher', 'KL to the teacher',
   'tokens', 'seconds',
 )  # fmt: skip
-REWARDS = 'rewards'
+REWARDS, KL = 'rewards', 'KL to the teacher (nats a token)'
 _IMITATE = 'experiments/studies/imitating.py'
 
 
@@ -234,12 +234,28 @@ def main(argv: list[str]) -> None:
   if quick:
     return
   runs.write_table(runs.RESULTS / 'distillation.md', HEADER, body)
-  curves.compare(
-    {form: [runs.rows(run) for run in table[form]] for form in DRAWN},
-    'train/success',
-    runs.RESULTS / 'distillation.png',
-  )
+  draw({form: [runs.rows(run) for run in table[form]] for form in DRAWN})
   summary.write()
+
+
+def draw(rows: Mapping[str, Sequence[curves.Rows]]) -> None:
+  """Draws success, and the KL to the teacher while it teaches, by batches."""
+  curves.compare(rows, 'train/success', runs.RESULTS / 'distillation.png')
+  gaps = {
+    form: [[gap(row) for row in each] for each in seeds]
+    for form, seeds in rows.items()
+    if form != REWARDS
+  }
+  curves.compare(gaps, KL, runs.RESULTS / 'distillation_kl.png')
+
+
+def gap(row: Mapping[str, float]) -> dict[str, float]:
+  """The KL to the teacher on a batch, whatever the part of the loss is called.
+
+  In nats a token, estimated on what was sampled.
+  """
+  found = [x for name, x in row.items() if name.endswith('/teacher_gap')]
+  return {'step': row['step'], KL: found[0]}
 
 
 if __name__ == '__main__':

@@ -90,3 +90,9 @@ def test_what_cannot_be_written_down_is_not_imitated():
     ]
   )
   assert made == [group._replace(episodes=[right])]
+
+
+def test_the_gap_to_the_teacher_whatever_the_loss_is_called():
+  for name in ('policy/teacher_gap', 'matched/teacher_gap'):
+    row = {'step': 3, name: 0.25, 'train/success': 1.0}
+    assert distillation.gap(row) == {'step': 3, distillation.KL: 0.25}
