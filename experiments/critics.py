@@ -58,7 +58,7 @@ _SETTINGS: dict[str, dict] = {
   'hl_gauss': {**_ONE_A_PROMPT, 'model.value_bins': 41},
   'bounded': _ONE_A_PROMPT,
   'vineppo': {**_ALL, 'rollout.strategy': 'vine.three'},
-  'values': {**_ONE_A_PROMPT, **_LEARNT},
+  'values': {**_ONE_A_PROMPT, **_LEARNT, 'steps': 50},
   'bt': {**_LEARNT, 'prompts.select': 'pairs.best_against_worst'},
   'orm': {**_LEARNT, **_ALL},
   'prm': {

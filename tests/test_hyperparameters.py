@@ -32,6 +32,7 @@ NO_NUMBERS = {
   'before',
   'credit',
   'kernel',
+  'outcomes',
   'target',
   'to',
 }

@@ -30,15 +30,17 @@ def off_center(
   mask: jax.Array,
   seq: levels.Level,
   group: levels.Level,
+  *,
+  coef: ranges.NonNegative = 0.01,
 ) -> jax.Array:
-  """(r_w + r_l)^2, of the scores of a pair: 0 where they are about 0.
+  """coef * (r_w + r_l)^2, of the scores of a pair: 0 where they are about 0.
 
   A difference alone leaves open where scores lie (arXiv:2312.09244).
   """
   marked = levels.last(seq, mask) & (preferred != 0)
   size = jnp.abs(jnp.where(marked, preferred, 0))
   both = levels.total(log_ratio * size, group, marked)
-  return jnp.where(mask, jnp.square(both), 0)
+  return jnp.where(mask, coef * jnp.square(both), 0)
 
 
 def judged(

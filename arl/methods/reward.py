@@ -31,8 +31,9 @@ def bt(
   """
 
   def loss(objective: jax.Array, off_center: jax.Array) -> jax.Array:
-    return centering * off_center - objective
+    return off_center - objective
 
+  center = functools.partial(models.off_center, coef=centering)
   likelihood = functools.partial(
     preference.sigmoid_margin, beta=1.0, gamma=margin
   )
@@ -41,7 +42,7 @@ def bt(
     (
       ('log_ratio', models.outcome),
       ('objective', likelihood),
-      ('off_center', models.off_center),
+      ('off_center', center),
       ('loss', loss),
     ),
     compose.on_kept(aggregations.group_mean),

@@ -36,12 +36,12 @@ def test_the_score_is_that_after_the_last_token():
 def test_how_far_a_pair_is_off_center():
   score = worked.per_sequence(LAST)
   preferred = worked.per_sequence([1.0, -1.0, 0.0, 0.0])
-  got = models.off_center(score, preferred, MASK, SEQ, GROUP)
-  np.testing.assert_allclose(_shown(got), worked.per_sequence([16, 16, 0, 0]))
+  got = models.off_center(score, preferred, MASK, SEQ, GROUP, coef=0.5)
+  np.testing.assert_allclose(_shown(got), worked.per_sequence([8, 8, 0, 0]))
   # Of two that tie the mean counts.
   preferred = worked.per_sequence([0.5, 0.5, 0.0, -1.0])
   one = worked.level([0] * 4, 3)
-  got = models.off_center(score, preferred, MASK, SEQ, one)
+  got = models.off_center(score, preferred, MASK, SEQ, one, coef=1.0)
   np.testing.assert_allclose(_shown(got), worked.per_sequence([16] * 4))
 
 
