@@ -3,12 +3,13 @@
   python -m experiments.studies.distillation [--quick] [--workdir=DIR]
 
 The teacher is the quickstart's agent after few batches of rewards, still far
-from perfect; students start from the same warm start, and take 20 batches of
-128 episodes in each form of experiments/distill.py that is studied, from
-rewards alone, or by imitating as many episodes of the teacher. Prints a JSON
-object a line and rewrites experiments/results/distillation.md and two figures
-beside it. What a policy learns from itself, told more, is another study:
-experiments.studies.self_distillation.
+from perfect; students start from the same warm start, and take 40 batches of 32
+episodes in each form of experiments/distill.py that is studied, from rewards
+alone, or by imitating as many episodes of the teacher. Batches are small, so
+that what a batch tells, and not the size of steps, decides how fast they learn.
+Prints a JSON object a line and rewrites experiments/results/distillation.md and
+two figures beside it. What a policy learns from itself, told more, is another
+study: experiments.studies.self_distillation.
 """
 
 import json
@@ -29,13 +30,21 @@ FORMS = (
 )  # fmt: skip
 DRAWN = ('rewards', 'opd', 'exopd', 'opd_full', 'tropd', 'gkd')
 QUICK = ('exopd', 'gkd')
-BATCHES, NEAR = 6, 0.95  # of the teacher; the share of its success that counts
+BATCHES, EPISODES = 6, 32  # of the teacher; of a batch of its students
+# What counts as near: a share of the teacher's success, over so many batches.
+NEAR, AT_ONCE = 0.95, 4
 HEADER = (
   'form', 'function', 'success', 'over the teacher', 'KL to the teacher',
   'tokens', 'seconds',
 )  # fmt: skip
 REWARDS, KL = 'rewards', 'KL to the teacher (nats a token)'
 _IMITATE = 'experiments/studies/imitating.py'
+
+
+def small(quick: bool) -> tuple[str, ...]:
+  """The overrides of a run of this study."""
+  few = ('--config.steps=40', f'--config.prompts.batch={EPISODES // 8}')
+  return () if quick else (*methods.small('dapo', quick), *few)
 
 
 def taught(root: pathlib.Path, form: str, seed: int, quick: bool) -> runs.Run:
@@ -47,7 +56,7 @@ def taught(root: pathlib.Path, form: str, seed: int, quick: bool) -> runs.Run:
     'launch.train',
     f'experiments/distill.py:{argument}' + ',quick' * quick,
     root / 'distillation' / f'{form}_seed{seed}',
-    (f'--config.seed={seed}', *methods.small('dapo', quick)),
+    (f'--config.seed={seed}', *small(quick)),
   )
 
 
@@ -56,6 +65,12 @@ def teacher_of(root: pathlib.Path, seed: int, quick: bool) -> runs.Run:
   few = () if quick else (f'--config.steps={BATCHES}',)
   made = methods.trained(root, 'dapo', seed, quick, 'teacher', few)
   return made._replace(workdir=root / 'distillation' / f'teacher_seed{seed}')
+
+
+def rewarded(root: pathlib.Path, seed: int, quick: bool) -> runs.Run:
+  """Rewards alone from the warm start of a seed."""
+  made = methods.trained(root, 'dapo', seed, quick, 'rewards', small(quick))
+  return made._replace(workdir=root / 'distillation' / f'rewards_seed{seed}')
 
 
 def samples_of(root: pathlib.Path, seed: int, quick: bool) -> runs.Run:
@@ -68,7 +83,7 @@ def samples_of(root: pathlib.Path, seed: int, quick: bool) -> runs.Run:
     (
       f'--config.seed={seed}',
       '--config.prompts.select=experiments.studies.imitating.spoken',
-      *methods.small('dapo', quick),
+      *small(quick),
     ),
   )
 
@@ -124,11 +139,15 @@ def apart(run: runs.Run, teacher: runs.Run, quick: bool) -> dict[str, float]:
 def tokens_to(
   rows: Sequence[Mapping[str, float]], success: float
 ) -> float | None:
-  """Tokens sampled until a batch succeeds as often; None if none does."""
-  sampled = 0.0
+  """Tokens sampled until batches succeed as often; None if they never do.
+
+  The mean over AT_ONCE batches in a row counts.
+  """
+  sampled, seen = 0.0, []
   for row in rows:
     sampled += row['train/tokens'] * row['train/episodes']
-    if row['train/success'] >= success:
+    seen = [*seen, row['train/success']][-AT_ONCE:]
+    if len(seen) == AT_ONCE and np.mean(seen) >= success:
       return sampled
   return None
 
@@ -212,7 +231,7 @@ def main(argv: list[str]) -> None:
   of = lambda make: [make(root, seed, quick) for seed in seeds]
   for make in (quickstart.warm_start, teacher_of, samples_of, imitating):
     runs.make(of(make))
-  table = {REWARDS: [methods.trained(root, 'dapo', s, quick) for s in seeds]}
+  table = {REWARDS: of(rewarded)}
   for form in QUICK if quick else FORMS:
     table[form] = [taught(root, form, seed, quick) for seed in seeds]
   runs.make([run for column in zip(*table.values()) for run in column])

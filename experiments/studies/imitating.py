@@ -47,7 +47,7 @@ def get_config(arg: str | None = None):
   if chosen['quick']:
     config.prompts.batch = 4
     return config
-  config.steps = 60  # three times over what was sampled
+  config.steps = 30  # three times over what was sampled
   config.eval.update(every=1000, tasks=1, final_tasks=256)
   config.checkpoint.every = 1000
   return config

@@ -101,12 +101,12 @@ _SECTIONS = (
     'distillation',
     'A teacher in place of rewards',
     'python -m experiments.studies.distillation',
-    'Students from the warm starts of the quickstart, 20 batches of 128'
+    'Students from the warm starts of the quickstart, 40 batches of 32'
     ' episodes each; the teacher is the same agent after 6 batches of rewards:'
     ' held-out success of 256 tasks, how far it is over that of the teacher,'
     " the KL to the teacher on the policy's own tokens, and the tokens sampled"
-    ' until a batch has 95 % of the success of the teacher. Means over seeds'
-    ' 0, 1, 2 with their 95 % t intervals.',
+    ' until four batches have 95 % of the success of the teacher. Means over'
+    ' seeds 0, 1, 2 with their 95 % t intervals.',
   ),
   (
     'self_distillation',

@@ -59,10 +59,11 @@ def test_arguments_that_mean_nothing(module, arg, words):
 def test_tokens_to_a_success():
   rows = [
     {'train/tokens': 2.0, 'train/episodes': 10, 'train/success': success}
-    for success in (0.2, 0.5, 0.4, 0.9)
+    for success in (0.9, 0.1, 0.1, 0.1, 0.5, 0.5, 0.9)
   ]
-  for success, tokens in ((0.1, 20), (0.5, 40), (0.6, 80), (0.95, None)):
+  for success, tokens in ((0.3, 80), (0.4, 140), (0.5, 140), (0.9, None)):
     assert distillation.tokens_to(rows, success) == tokens
+  assert distillation.tokens_to(rows[:3], 0.0) is None
 
 
 def test_what_was_measured_is_kept(tmp_path):
