@@ -165,7 +165,7 @@ class Pool:
         if self._calls:
           return self._calls.popleft()
         if self._late:
-          least = min(self._late, key=lambda late: late.held.taken)
+          least = min(self._late, key=lambda late: late.held.passed.counted)
           self._late.remove(least)
           return least
         if self._closed:
@@ -204,8 +204,9 @@ class Pool:
 
   def _put_aside(self, given: workers.Given, call: _Call) -> None:
     held = workers.hold(given)
+    until = min(2 * held.passed.counted, call.seconds)
     with self._changed:
-      self._late.append(_Late(call, held, min(2 * held.taken, call.seconds)))
+      self._late.append(_Late(call, held, until))
       self._changed.notify()
 
   def _patience(self) -> float:
@@ -225,7 +226,7 @@ class Pool:
         self._put_aside(given, late.call)
         return
       self._taken.append(workers.taken(given))
-    self._end(late.held.given.worker)
+    self._end(late.held.worker)
     late.call.answer.set_result(found or _too_late(late.call))
 
   def _fresh(self) -> workers.Worker | None:

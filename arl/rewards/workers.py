@@ -83,50 +83,61 @@ class Workers:
     self._ends.close()
 
 
-class Given(NamedTuple):
-  """A call that a worker has, and when it got it.
+class Clocks(NamedTuple):
+  """Two times of a worker, in seconds.
 
   Attributes:
-    worker: who has it.
-    wall: the time then.
-    processor: what the worker had used of the processor then.
+    ran: that it and children it waited for had the processor.
+    awake: by the clock, but for when it waited for the processor.
   """
 
+  ran: float
+  awake: float
+
+  def since(self, start: 'Clocks') -> 'Clocks':
+    """What has passed."""
+    return Clocks(self.ran - start.ran, self.awake - start.awake)
+
+  @property
+  def counted(self) -> float:
+    """As a limit counts them: what ran, or a part of what waited besides."""
+    return max(self.ran, self.awake / WALL)
+
+
+class Given(NamedTuple):
+  """A call that a worker has, and the worker's clocks when it got it."""
+
   worker: Worker
-  wall: float
-  processor: float
+  start: Clocks
 
 
 def give(worker: Worker, request: bytes) -> Given:
   """Gives a worker a call; OSError where it is gone."""
-  given = Given(worker, time.monotonic(), _used(worker))
+  given = Given(worker, _clocks(worker))
   worker.link.settimeout(None)
   nursery.send(worker.link, request)
   return given
 
 
 def taken(given: Given) -> float:
-  """What a call has taken so far, as its limit counts it.
+  """What a call has taken so far: seconds that a busy machine does not add to.
 
-  Seconds of the processor, so that a busy machine makes no difference; or the
-  time divided by `WALL`, where that is more, for what waits.
+  Those of the processor; or the time divided by `WALL`, where that is more, for
+  what waits for something else.
   """
-  passed = time.monotonic() - given.wall
-  return max(_used(given.worker) - given.processor, passed / WALL)
+  return _clocks(given.worker).since(given.start).counted
 
 
-def _used(worker: Worker) -> float:
-  """Seconds of the processor that a worker and children it waited for used.
-
-  Without a /proc that tells it, the time.
-  """
-  own = _PROC / str(worker.pid)
+def _clocks(worker: Worker) -> Clocks:
+  """The clocks of a worker; without a /proc that tells them, the time."""
+  own, now = _PROC / str(worker.pid), time.monotonic()
   try:
     of_children = (own / 'stat').read_text().rpartition(')')[2].split()[13:15]
-    ran = (own / 'schedstat').read_text().split()[0]
+    ran, queued = (own / 'schedstat').read_text().split()[:2]
   except OSError:
-    return time.monotonic()
-  return int(ran) / 1e9 + sum(map(int, of_children)) / _TICKS
+    return Clocks(now, now)
+  reaped = sum(map(int, of_children)) / _TICKS
+  return Clocks(int(ran) / 1e9 + reaped, now - int(queued) / 1e9)
 
 
 def answer(given: Given, seconds: float) -> verdict.Verdict | None:
@@ -148,38 +159,22 @@ def answer(given: Given, seconds: float) -> verdict.Verdict | None:
 
 
 class Held(NamedTuple):
-  """A call whose worker is stopped; see `go_on`.
+  """A call whose worker is stopped, and what it had taken; see `go_on`."""
 
-  Attributes:
-    given: the call.
-    passed: seconds that it had taken by the clock.
-    used: seconds that it had used of the processor.
-  """
-
-  given: Given
-  passed: float
-  used: float
-
-  @property
-  def taken(self) -> float:
-    """As `taken` of the call, before it was stopped."""
-    return max(self.used, self.passed / WALL)
+  worker: Worker
+  passed: Clocks
 
 
 def hold(given: Given) -> Held:
   """Stops the worker of a call, and those of its group."""
   _signal(given.worker, signal.SIGSTOP)
-  used = _used(given.worker) - given.processor
-  return Held(given, time.monotonic() - given.wall, used)
+  return Held(given.worker, _clocks(given.worker).since(given.start))
 
 
 def go_on(held: Held) -> Given:
   """Lets a worker go on; the time that it was stopped does not count."""
-  worker = held.given.worker
-  _signal(worker, signal.SIGCONT)
-  return Given(
-    worker, time.monotonic() - held.passed, _used(worker) - held.used
-  )
+  _signal(held.worker, signal.SIGCONT)
+  return Given(held.worker, _clocks(held.worker).since(held.passed))
 
 
 def _signal(worker: Worker, number: int) -> None:
