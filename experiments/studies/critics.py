@@ -17,7 +17,7 @@ import numpy as np
 
 from arl.report import curves
 from experiments import critics
-from experiments.studies import quickstart, runs
+from experiments.studies import quickstart, runs, summary
 
 CRITICS = ('mse', 'hl_gauss', 'bounded', 'pretrained')
 EXPLAINED = 'value/explained'
@@ -136,6 +136,7 @@ def main(argv: list[str]) -> None:
   models = [tell_model(name, table[name], seeds) for name in MEASURED]
   if not quick:
     write(table, body, models)
+    summary.write()
 
 
 def write(

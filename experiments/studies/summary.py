@@ -118,6 +118,19 @@ _SECTIONS = (
     ' second column. Means over seeds 0, 1, 2 with their 95 % t intervals.',
   ),
   (
+    'critics',
+    'Critics, and what rewards can tell',
+    'python -m experiments.studies.critics',
+    'Critics on trunks of their own, from the warm starts of the quickstart: 40'
+    ' batches of 256 rollouts, one a prompt, against as many of DAPO with eight'
+    ' a prompt. Explained is the share of the variance of returns that a critic'
+    ' knew, in the first batch and in the last ten; `pretrained` begins with'
+    ' values that were learnt in 50 batches of the warm start, whose tokens are'
+    ' not counted. Then reward models, learnt from 30 batches of the warm'
+    " start's rollouts: accuracy on the first and the last ten batches, each"
+    ' before it was learnt from. Means over seeds 0, 1, 2.',
+  ),
+  (
     'smollm2',
     'A pretrained model',
     'python -m experiments.studies.smollm2',
