@@ -98,6 +98,17 @@ _SECTIONS = (
     ' rollouts.',
   ),
   (
+    'preferences',
+    "Preferences among the policy's own episodes",
+    'python -m experiments.studies.preferences',
+    'From the warm starts of the quickstart, 20 batches of 128 episodes, the'
+    ' best of a task preferred to its worst: held-out success of 256 tasks; how'
+    ' often the trained policy puts the better of two episodes of the warm'
+    ' start first, of tasks it has not seen, by its implicit reward and by the'
+    ' mean log-prob; and the length of its episodes. Means over seeds 0, 1, 2'
+    ' with their 95 % t intervals.',
+  ),
+  (
     'distillation',
     'A teacher in place of rewards',
     'python -m experiments.studies.distillation',
