@@ -104,6 +104,8 @@ NOTHING = {
   'regression.conspo': 'a contrast in a group: no expectation is claimed',
   'regression.conspo_all': 'a contrast in a group: no expectation is claimed',
   'regression.pair_hard': 'a pull to a distribution over the group',
+  'supervised.actobs': 'imitation: see test_supervised.py',
+  'supervised.weighted': 'imitation: see test_supervised.py',
   'tokens.delta': 'weighs a token by the side its advantage is on',
 }
 
