@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from arl import methods, types
-from arl.kernels import divergences, ratios, surrogates
+from arl.kernels import corrections, divergences, ratios, surrogates
 from arl.methods import binding, compose, grpo, terms
 from launch import table
 
@@ -171,7 +171,10 @@ def reinforced(objective, columns, result) -> np.ndarray:
   What it is of many tokens, if the ratio is theirs together, and with the terms
   that imitate.
   """
-  advantage = result.credits['policy']['advantage']
+  credit = result.credits['policy']
+  advantage = credit['advantage']
+  if corrections.credited in objective.corrections:
+    advantage = advantage * credit['factor']
   weighted = jnp.asarray(-result.weights['policy'] * advantage)
   want = jax.vmap(functools.partial(_pull, objective))(columns, weighted)
   for term in objective.terms:

@@ -64,6 +64,7 @@ ALIKE = {
   ('offpolicy.dis', 'offpolicy.glm5_agentic'),
   ('offpolicy.glm5_reasoning', 'offpolicy.mis'),
   ('sequence.gspo', 'sequence.gspo_token'),
+  ('supervised.actobs', 'terms.imitation'),
 }
 
 
