@@ -166,7 +166,7 @@ def _check_message(where: str, message: Mapping[str, Any]) -> None:
       ' true or false, to messages of the assistant.'
     )
   empty = not records.text(message).strip() and not message.get('tool_calls')
-  if mine and empty:
+  if mine and empty and _trained(message):
     raise ValueError(f'{where} is empty; drop the record.')
 
 

@@ -1,17 +1,28 @@
-"""What a token counts where not the policy's words alone are imitated.
+"""What a token weighs where not all that is imitated counts the same.
 
-Kernels give the column `importance` [B, T], at least 0, for
-`aggregations.weighted`.
+Kernels give the column `weights` [B, T], which sums to 1, or to 0 if all of it
+is 0.
 """
 
 import jax
 import jax.numpy as jnp
 
 from arl import ranges
+from arl.kernels import aggregations
 
 
 def with_observations(
-  observed: jax.Array, *, observation_coef: ranges.NonNegative
+  mask: jax.Array, observed: jax.Array, *, observation_coef: ranges.NonNegative
 ) -> jax.Array:
-  """1 where the policy spoke, the coefficient where its environment did."""
-  return jnp.where(observed, jnp.float32(observation_coef), jnp.float32(1))
+  """By 1 where the policy spoke, by the coefficient where its environment did.
+
+  ActObs, arXiv:2609.20715.
+  """
+  coef = jnp.float32(observation_coef)
+  importance = jnp.where(observed, coef, jnp.float32(1))
+  return aggregations.weighted(mask, importance)
+
+
+def by_example(mask: jax.Array, example_weight: jax.Array) -> jax.Array:
+  """By the weight of the example that the token is of."""
+  return aggregations.weighted(mask, example_weight)

@@ -6,7 +6,7 @@ Plain token-masked SFT, in which they do not, is `terms.imitation`.
 import functools
 
 from arl import ranges
-from arl.kernels import aggregations, imitation
+from arl.kernels import imitation
 from arl.methods import compose, terms
 
 
@@ -17,9 +17,7 @@ def weighted() -> compose.Term:
   kinds (AgentTuning, arXiv:2310.12823) is one of examples instead: see
   `conversations.make`. Status: standard.
   """
-  return terms.imitation(aggregate=aggregations.weighted)._replace(
-    credit=(('importance', lambda example_weight: example_weight),)
-  )
+  return terms.imitation(aggregate=imitation.by_example)
 
 
 def actobs(*, observation_coef: ranges.NonNegative = 1.0) -> compose.Term:
@@ -31,9 +29,7 @@ def actobs(*, observation_coef: ranges.NonNegative = 1.0) -> compose.Term:
   first answer of larger ones. What an environment says may be of another's
   making, and is learnt too: so it is a method of its own. Status: digests read.
   """
-  importance = functools.partial(
+  weigh = functools.partial(
     imitation.with_observations, observation_coef=observation_coef
   )
-  return terms.imitation(aggregate=aggregations.weighted)._replace(
-    credit=(('importance', importance),)
-  )
+  return terms.imitation(aggregate=weigh)

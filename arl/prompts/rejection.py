@@ -25,7 +25,8 @@ def select(
     keys: [n]; two of one key are the same.
     most: at most so many.
   """
-  kept, seen = np.zeros(len(ok), bool), set()
+  kept = np.zeros(len(ok), bool)
+  seen: set[str] = set()
   for i, key in enumerate(keys):
     if ok[i] and key not in seen and len(seen) < most:
       seen.add(key)

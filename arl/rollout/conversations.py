@@ -38,24 +38,17 @@ def whole(
   """Each conversation; on the mask are the turns of the assistant.
 
   All that its record trains, with the id that ends each. The column
-  `example_weight` is the weight of the record. What is recorded earns 1.
+  `example_weight` is the weight of the record. What is recorded earns 1. A task
+  that is no record, which the environment that judges has, is played.
 
   Returns:
     The rows of all episodes, those of one after the other.
 
   Raises:
-    ValueError: a record, by its name, that cannot be spelled, is longer than
-      the context or has more turns than rollout.max_turns; or a task of another
-      environment.
+    ValueError: a record, by its name, that cannot be spelled or is longer than
+      the context; and as of `strategies.multi_turn`.
   """
-  del engine, env
-  template = templates.of(chat.tokenizer)
-  return [
-    row
-    for task in tasks
-    for sample in range(plan.samples)
-    for row in _rows(template, task, sample, plan.limits, False)
-  ]
+  return _episodes(engine, env, chat, tasks, plan, False)
 
 
 def with_observations(
@@ -72,14 +65,7 @@ def with_observations(
   off the mask. For `supervised.actobs` alone: no other method tells the two
   apart.
   """
-  del engine, env
-  template = templates.of(chat.tokenizer)
-  return [
-    row
-    for task in tasks
-    for sample in range(plan.samples)
-    for row in _rows(template, task, sample, plan.limits, True)
-  ]
+  return _episodes(engine, env, chat, tasks, plan, True)
 
 
 for _strategy in (whole, with_observations):
@@ -88,6 +74,19 @@ for _strategy in (whole, with_observations):
   )
   _strategy.gives = frozenset({'example_weight'})  # type: ignore[attr-defined]
 with_observations.gives |= {'observed'}  # type: ignore[attr-defined]
+
+
+def _episodes(engine, env, chat, tasks, plan, observations):
+  template = templates.of(chat.tokenizer)
+  made: list[episode.Episode] = []
+  for task in tasks:
+    if 'train' not in task.data:
+      played = strategies.multi_turn(engine, env, chat, [task], plan)
+      made += [_marked(e, [False] * len(e.tokens), 1.0) for e in played]
+      continue
+    for sample in range(plan.samples):
+      made += _rows(template, task, sample, plan.limits, observations)
+  return made
 
 
 def _rows(template, task, sample, limits, observations):
@@ -118,11 +117,6 @@ def _rows(template, task, sample, limits, observations):
 def _turns(template: templates.Template, task: episode.Task) -> list[_Turn]:
   """The turns of the assistant, each after those before it as it said them."""
   data = task.data
-  if 'train' not in data:
-    raise ValueError(
-      f'task {task.id!r} is no conversation; read a file with the environment'
-      ' conversations.make, and choose rollout.strategy to fit it.'
-    )
   made: list[_Turn] = []
   try:
     said = messages.read(data['messages'])
@@ -150,7 +144,14 @@ def _check_room(row: strategies.Live, limits: strategies.Limits) -> None:
 
 def _episode(row, observed: list[bool], number: int) -> episode.Episode:
   row.end(episode.FINISHED)
-  made, n = row.episode(), len(row.tokens)
-  weight = np.full(n, row.task.data['weight'], np.float32)
-  marks = {'observed': np.array(observed), 'example_weight': weight}
-  return made._replace(extras={**made.extras, **marks}, row=number)
+  made = row.episode()._replace(row=number)
+  return _marked(made, observed, row.task.data['weight'])
+
+
+def _marked(made, observed: list[bool], weight: float) -> episode.Episode:
+  """The episode with the columns that these strategies give."""
+  marks = {
+    'observed': np.array(observed),
+    'example_weight': np.full(len(observed), weight, np.float32),
+  }
+  return made._replace(extras={**made.extras, **marks})

@@ -28,6 +28,8 @@ def test_records_are_tasks(tmp_path):
     'kind': 'agent',
   }
   env = make(tmp_path, whole, RECORD, held_out=1)
+  silent = {**SAID, 'content': '', 'train': False}
+  make(tmp_path, {'messages': [USER, silent, TOOL, SAID]})  # read, not learnt
   task = env.task(base.TRAIN, 0)
   assert (task.id, task.prompt) == ('conversations/some.jsonl:1', 'Why?')
   assert task.data['train'] == [False, False, False, True]

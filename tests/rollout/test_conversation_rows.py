@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from arl import episode
+from arl.envs import base, tools
 from arl.models import tokenizers
 from arl.rollout import chat, conversations, engine, scripted, strategies
 
@@ -132,10 +133,26 @@ def test_thoughts_that_are_stripped_begin_another_row():
     (task(USER, {**SAID, 'content': '\u00e9'}), 'some:1: the tokenizer cannot'),
     (task(USER, {**SAID, 'mood': 'b'}), 'some:1: messages[1].mood'),
     (task(USER, {**SAID, 'content': 'b' * 60}), 'some:1 has 65 tokens or more'),
-    (episode.Task('x', 'a', {}), "task 'x' is no conversation"),
   ],
 )
 def test_records_are_refused_by_name(small, one, message):
   with pytest.raises(ValueError) as caught:
     run(conversations.whole, small, one, context=64)
   assert str(caught.value).startswith(message)
+
+
+def test_a_task_of_the_environment_that_judges_is_played(small):
+  env = tools.make()
+  one = env.task(base.HELD_OUT, 0)
+  ids = small.action('=123')[:-1]
+  plan = strategies.Plan(
+    2, engine.Sampling(), strategies.Limits(4, 8, 99, 64), (0,)
+  )
+  asked = scripted.ScriptedEngine(lambda request: ids, 110)
+  made = conversations.whole(asked, env, small, [one, task(*LONG)], plan)
+  assert [e.task.id for e in made] == [one.id] * 2 + [
+    'conversations/some:1'
+  ] * 2
+  assert [small.decode(e.tokens[e.mask]) for e in made[:2]] == ['=123'] * 2
+  assert np.isfinite(made[0].logp).all()
+  assert set(made[0].extras['example_weight']) == {1.0}
