@@ -1,0 +1,1 @@
+"""Pipelines of stages, one a file: python -m launch.pipeline --config=FILE."""
