@@ -129,6 +129,15 @@ _SECTIONS = (
     ' second column. Means over seeds 0, 1, 2 with their 95 % t intervals.',
   ),
   (
+    'pipelines',
+    'Stages after each other',
+    'python -m experiments.studies.pipelines',
+    'Held-out success, sampled, before and after each stage of the orders in'
+    ' experiments/pipelines/, on the tool task of the quickstart; and that of'
+    ' DAPO alone from the same start at as many sampled tokens as'
+    ' Sparse-to-Dense takes. Means over seeds 0, 1, 2.',
+  ),
+  (
     'critics',
     'Critics, and what rewards can tell',
     'python -m experiments.studies.critics',
