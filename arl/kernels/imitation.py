@@ -25,4 +25,4 @@ def with_observations(
 
 def by_example(mask: jax.Array, example_weight: jax.Array) -> jax.Array:
   """By the weight of the example that the token is of."""
-  return aggregations.weighted(mask, example_weight)
+  return aggregations.weighted(mask, jax.lax.stop_gradient(example_weight))
