@@ -59,4 +59,4 @@ def test_credit_is_what_the_arrays_hold():
   want = given['advantage'][:, None] * given['mask']
   np.testing.assert_allclose(made['advantage'], want, atol=1e-5)
   made = outputs(arl_side.rows()['gae'](given))
-  assert made.keys() == {'advantage', 'returns'}
+  assert made.keys() == {'advantage', 'explained', 'returns'}
