@@ -27,6 +27,9 @@ TRUNCATED = frozenset({MAX_TURNS, MAX_TOKENS, MAX_SECONDS})
 GRADED = TRUNCATED | {FINISHED}
 STATUSES = GRADED | {ENVIRONMENT_ERROR, REWARD_ERROR, INFRASTRUCTURE_ERROR}
 
+# What a success has earned at least; rewards are float32 and may come in parts.
+SOLVED = 1 - 1e-6
+
 
 class Task(NamedTuple):
   """One problem: what the policy is told, and what grades it.
@@ -118,20 +121,31 @@ def total_reward(episode: Episode) -> float:
   return float(np.sum(episode.rewards, dtype=np.float64))
 
 
+def trajectories(episodes: Sequence[Episode]) -> list[list[Episode]]:
+  """The rows of each trajectory, in their order."""
+  made: list[list[Episode]] = []
+  for episode in episodes:
+    if episode.row:
+      made[-1].append(episode)
+    else:
+      made.append([episode])
+  return made
+
+
 def whole(episodes: Sequence[Episode]) -> list[Episode]:
   """One episode a trajectory, its rows joined: to count with, not to pack."""
-  made: list[Episode] = []
-  for episode in episodes:
-    if not episode.row:
-      made.append(episode)
-      continue
-    first = made.pop()
-    both: dict[str, Any] = {
-      name: np.concatenate([getattr(first, name), getattr(episode, name)])
-      for name in ('tokens', 'mask', 'logp', 'rewards', 'turn')
-    }
-    made.append(first._replace(**both, status=episode.status, extras={}))
-  return made
+  return [_joined(rows) for rows in trajectories(episodes)]
+
+
+def _joined(rows: Sequence[Episode]) -> Episode:
+  first, *others = rows
+  if not others:
+    return first
+  columns: dict[str, Any] = {
+    name: np.concatenate([getattr(row, name) for row in rows])
+    for name in ('tokens', 'mask', 'logp', 'rewards', 'turn')
+  }
+  return first._replace(**columns, status=rows[-1].status, extras={})
 
 
 def graded(episode: Episode) -> bool:

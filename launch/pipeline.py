@@ -23,7 +23,7 @@ from absl import app, flags
 from ml_collections import config_flags
 
 from arl.report import stages as picture
-from arl.train import interrupt, metrics
+from arl.train import interrupt, metrics, settings
 
 ENTRIES = ('launch.sft', 'launch.train', 'launch.sample', 'launch.merge')
 _REFERENCE = re.compile(r'\{(\w+)\}(?=/)')
@@ -95,12 +95,8 @@ def prepare(name: str, stage: Mapping[str, Any], root: pathlib.Path) -> None:
   text = json.dumps(made_of, indent=2, sort_keys=True) + '\n'
   facts = folder / 'stage.json'
   if facts.exists() and _begun(folder):
-    before, now = _flat(json.loads(facts.read_text())), _flat(json.loads(text))
-    differ = [
-      f'{key}: {before.get(key, "absent")} -> {now.get(key, "absent")}'
-      for key in sorted(before.keys() | now.keys())
-      if before.get(key, 'absent') != now.get(key, 'absent')
-    ]
+    before = json.loads(facts.read_text(encoding='utf-8'))
+    differ = settings.changes(before, json.loads(text))
     if differ:
       raise ValueError(
         f'stage {name!r} in {folder} was made of something else'
@@ -108,8 +104,8 @@ def prepare(name: str, stage: Mapping[str, Any], root: pathlib.Path) -> None:
         ' another workdir.'
       )
   facts.write_text(text, encoding='utf-8')
-  settings = json.dumps(resolved(stage['config'], root), indent=2)
-  (folder / 'config.json').write_text(settings + '\n', encoding='utf-8')
+  config = json.dumps(resolved(stage['config'], root), indent=2)
+  (folder / 'config.json').write_text(config + '\n', encoding='utf-8')
 
 
 def _begun(folder: pathlib.Path) -> bool:
@@ -121,17 +117,6 @@ def _begun(folder: pathlib.Path) -> bool:
 def _digest(folder: pathlib.Path) -> str:
   """Stands for the outcome of a stage, which differs each time it is made."""
   return hashlib.sha256((folder / 'results.json').read_bytes()).hexdigest()[:12]
-
-
-def _flat(block: Mapping[str, Any], where: str = '') -> dict[str, Any]:
-  """Nested settings by their dotted names."""
-  flat: dict[str, Any] = {}
-  for key, value in block.items():
-    if isinstance(value, Mapping):
-      flat |= _flat(value, f'{where}{key}.')
-    else:
-      flat[f'{where}{key}'] = value
-  return flat
 
 
 def run(config: ml_collections.ConfigDict, workdir: str) -> bool:
@@ -212,9 +197,7 @@ def _tokens(stage, result, folder) -> int | None:
     return 0
   if strategy.startswith('retrospective.'):
     return None  # what was sampled is off the mask
-  rows = metrics.read(folder)
-  each = [row['train/tokens'] * row['train/graded'] for row in rows]
-  return round(sum(each))
+  return round(sum(map(metrics.sampled_tokens, metrics.read(folder))))
 
 
 def _points(success, result, folder) -> list[list[float]]:

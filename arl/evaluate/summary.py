@@ -10,11 +10,10 @@ from arl import episode
 from arl.evaluate import intervals
 
 # Rewards are float32 and may come in parts: 1 is reached up to rounding.
-SOLVED = 1 - 1e-6
 
 
 def success(
-  episodes: Sequence[episode.Episode], threshold: float = SOLVED
+  episodes: Sequence[episode.Episode], threshold: float = episode.SOLVED
 ) -> dict[str, float]:
   """Success rate, its interval, and what became of the episodes.
 
@@ -63,7 +62,7 @@ def success(
 
 
 def means(
-  graded: Sequence[episode.Episode], threshold: float = SOLVED
+  graded: Sequence[episode.Episode], threshold: float = episode.SOLVED
 ) -> dict[str, float]:
   """The rate, its interval and the means of `success`, of graded episodes."""
   names = (

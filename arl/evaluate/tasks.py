@@ -86,7 +86,7 @@ def measure(episodes: Sequence[episode.Episode]) -> dict[str, Any]:
   by_task = collections.Counter(e.task.id for e in episode.whole(episodes))
   if max(by_task.values()) == 1:
     return {**result, 'interval': 'Wilson', 'pass_at': {}, 'pass_all': {}}
-  counts = estimators.counts_by_task(episodes, summary.SOLVED)
+  counts = estimators.counts_by_task(episodes, episode.SOLVED)
   return {
     **result,
     **rate([c / n for n, c in counts if n]),

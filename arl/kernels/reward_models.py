@@ -117,8 +117,7 @@ def discounted_outcome(
   ended = 2 * levels.total(rewards, seq, mask) - 1
   last = jnp.where(levels.last(seq, mask), ended, 0)
   to_go = returns.reward_to_go(last, ends, seq, gamma=gamma)
-  at_end = jnp.where(ends, (1 + to_go) / 2, 0)
-  return jax.lax.stop_gradient(jnp.where(ends, at_end, 0))
+  return jax.lax.stop_gradient(jnp.where(ends, (1 + to_go) / 2, 0))
 
 
 # What to watch.

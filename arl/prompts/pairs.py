@@ -57,15 +57,9 @@ def first_step(groups: Sequence[episode.Group]) -> list[episode.Group]:
 
 def _whole(group: episode.Group) -> list[list[episode.Episode]]:
   """The rows of each graded episode in which the policy said something."""
-  found: list[list[episode.Episode]] = []
-  for one in group.episodes:
-    if one.row:
-      found[-1].append(one)
-    else:
-      found.append([one])
   return [
     rows
-    for rows in found
+    for rows in episode.trajectories(group.episodes)
     if episode.graded(rows[0]) and any(np.any(row.mask) for row in rows)
   ]
 

@@ -12,7 +12,6 @@ import numpy as np
 from arl import episode
 
 MOST = 4  # trajectories of a task
-_RIGHT = 1 - 1e-6  # rewards are float32 and may come in parts
 
 
 def select(
@@ -99,18 +98,16 @@ def _selected(groups, ordered, most) -> list[episode.Group]:
 
 def trajectories(group: episode.Group) -> list[list[episode.Episode]]:
   """The rows of each graded trajectory of a task."""
-  found: list[list[episode.Episode]] = []
-  for one in group.episodes:
-    if one.row:
-      found[-1].append(one)
-    else:
-      found.append([one])
-  return [rows for rows in found if episode.graded(rows[0])]
+  return [
+    rows
+    for rows in episode.trajectories(group.episodes)
+    if episode.graded(rows[0])
+  ]
 
 
 def right(rows: Sequence[episode.Episode]) -> bool:
   """Whether a trajectory earned 1."""
-  return sum(map(episode.total_reward, rows)) >= _RIGHT
+  return sum(map(episode.total_reward, rows)) >= episode.SOLVED
 
 
 def length(rows: Sequence[episode.Episode]) -> int:

@@ -5,8 +5,6 @@ import numpy as np
 from arl import episode
 from arl.rewards import shaping
 
-_RIGHT = 1 - 1e-6
-
 
 def answered() -> shaping.Term:
   """1 for an episode that came to its end and is not right.
@@ -18,6 +16,6 @@ def answered() -> shaping.Term:
 
   def wrong(one):
     ended = one.status == episode.FINISHED
-    return float(ended and episode.total_reward(one) < _RIGHT)
+    return float(ended and episode.total_reward(one) < episode.SOLVED)
 
   return lambda played: np.array([wrong(one) for one in played])

@@ -15,7 +15,6 @@ from arl import episode
 from arl.rewards import composite, forms, lengths
 
 Term = Callable[[Sequence[episode.Episode]], np.ndarray]
-_SOLVED = 1 - 1e-6
 
 
 def overlong(*, longest: int, buffer: int) -> Term:
@@ -35,7 +34,7 @@ def shortest() -> Term:
   """Kimi k1.5's length penalty within the group; see `lengths.in_group`."""
 
   def term(played):
-    right = [episode.total_reward(e) >= _SOLVED for e in played]
+    right = [episode.total_reward(e) >= episode.SOLVED for e in played]
     return lengths.in_group(_tokens(played), right)
 
   return term
@@ -120,14 +119,13 @@ def _given(group, terms) -> dict[str, list[float]]:
 
 
 def _added(group, bonuses) -> episode.Group:
-  rows = list(group.episodes)
-  begins = [i for i, one in enumerate(rows) if not one.row]
-  for end, bonus in zip([*begins[1:], len(rows)], bonuses, strict=True):
-    one = rows[end - 1]
-    rewards = one.rewards.copy()
-    rewards[np.flatnonzero(one.mask)[-1:]] += np.float32(bonus)
-    rows[end - 1] = one._replace(rewards=rewards)
-  return group._replace(episodes=rows)
+  made: list[episode.Episode] = []
+  each = episode.trajectories(group.episodes)
+  for (*rows, last), bonus in zip(each, bonuses, strict=True):
+    rewards = last.rewards.copy()
+    rewards[np.flatnonzero(last.mask)[-1:]] += np.float32(bonus)
+    made += [*rows, last._replace(rewards=rewards)]
+  return group._replace(episodes=made)
 
 
 def _tokens(played) -> list[int]:

@@ -10,8 +10,6 @@ from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
 from arl.rollout import strategies
 
-_RIGHT = 1 - 1e-6
-
 
 def rewritten(
   engine: engine_lib.Engine,
@@ -44,7 +42,7 @@ rewritten.lacks = frozenset(  # type: ignore[attr-defined]
 
 def _retold(one, env, chat, limits) -> episode.Episode:
   """The episode with its failure replaced, or one without a word to learn."""
-  if episode.graded(one) and episode.total_reward(one) < _RIGHT:
+  if episode.graded(one) and episode.total_reward(one) < episode.SOLVED:
     try:
       states = _states(one, env)
       for turn in reversed(range(len(states))):
@@ -79,7 +77,9 @@ def _saved(one, turn, state, env, chat, limits) -> episode.Episode | None:
       return None
     row.write(ids)
     strategies.advance(row, ids, engine_lib.STOP, env, chat, limits)
-  if row.status != episode.FINISHED or earned + sum(row.rewards) < _RIGHT:
+  if (
+    row.status != episode.FINISHED or earned + sum(row.rewards) < episode.SOLVED
+  ):
     return None
   own = np.zeros(len(row.tokens), np.float32)
   own[-1] = episode.total_reward(one)

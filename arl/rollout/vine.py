@@ -12,6 +12,7 @@ A branch that a limit cuts off has earned what it has. One that fails does not
 count; where all of a state fail the episode fails with them.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,7 +25,6 @@ from arl.rollout import engine as engine_lib
 from arl.rollout import resume, strategies
 
 Strategy = Callable[..., list[episode.Episode]]
-_SOLVED = 1 - 1e-6
 # The branches of a row by the turn that they begin with.
 _Branches = Mapping[int, Sequence[strategies.Live]]
 
@@ -35,31 +35,33 @@ def values(count: int) -> Strategy:
   The column holds, on the tokens of a turn, what branches from its beginning
   earn from there on.
   """
-
-  def strategy(
-    engine: engine_lib.Engine,
-    env: base.Env,
-    chat: chat_lib.Chat,
-    tasks: Sequence[episode.Task],
-    plan: strategies.Plan,
-  ) -> list[episode.Episode]:
-    """Multi-turn episodes with `turn_value`; as `strategies.multi_turn`."""
-    rows, starts = _roll_out(engine, env, chat, tasks, plan)
-    branches = _branch(starts, count, 0)
-    _play(_each(branches), engine, env, chat, plan)
-    return [_valued(row, here) for row, here in zip(rows, branches)]
-
-  strategy.gives = frozenset({'turn_value'})  # type: ignore[attr-defined]
-  return strategy
+  return _branching(count, 0, 'turn_value', _valued)
 
 
 def labels(count: int, judge: Callable[[np.ndarray], float]) -> Strategy:
   """The strategy that labels each turn by `count` completions of it.
 
+  The labels are `process_rewards`, in place of those of the environment.
+
   Args:
     count: branches from the state after a turn; after the last turn there is
       nothing to play, and its label is the outcome.
     judge: which of the branches succeeded, bool [n] -> the label.
+  """
+  label = functools.partial(_labelled, judge=judge)
+  return _branching(count, 1, 'process_rewards', label)
+
+
+def _branching(
+  count: int, first: int, column: str, told: Callable[..., episode.Episode]
+) -> Strategy:
+  """The strategy that gives a column, told of a row and its branches.
+
+  Args:
+    count: branches of a state.
+    first: the turn that the first of them begin with.
+    column: that it gives.
+    told: (row, its branches) -> the episode with the column.
   """
 
   def strategy(
@@ -69,13 +71,13 @@ def labels(count: int, judge: Callable[[np.ndarray], float]) -> Strategy:
     tasks: Sequence[episode.Task],
     plan: strategies.Plan,
   ) -> list[episode.Episode]:
-    """Multi-turn episodes with `process_rewards` in place of their own."""
+    """Multi-turn episodes with the column; as `strategies.multi_turn`."""
     rows, starts = _roll_out(engine, env, chat, tasks, plan)
-    branches = _branch(starts, count, 1)
+    branches = _branch(starts, count, first)
     _play(_each(branches), engine, env, chat, plan)
-    return [_labelled(row, here, judge) for row, here in zip(rows, branches)]
+    return [told(row, here) for row, here in zip(rows, branches)]
 
-  strategy.gives = frozenset({'process_rewards'})  # type: ignore[attr-defined]
+  strategy.gives = frozenset({column})  # type: ignore[attr-defined]
   return strategy
 
 
@@ -87,10 +89,6 @@ def hard(succeeded: np.ndarray) -> float:
 def soft(succeeded: np.ndarray) -> float:
   """The share of the branches that succeeded."""
   return float(np.mean(succeeded))
-
-
-three, nine = values(3), values(9)
-hard_labels, soft_labels = labels(8, hard), labels(8, soft)
 
 
 def _roll_out(engine, env, chat, tasks, plan):
@@ -216,10 +214,16 @@ def _labelled(
     return failed or made
 
   def succeeded(each):
-    return np.array([episode.total_reward(one) >= _SOLVED for one in each])
+    return np.array(
+      [episode.total_reward(one) >= episode.SOLVED for one in each]
+    )
 
   told = np.zeros(len(made.tokens), np.float32)
   for turn in set(made.turn[made.mask].tolist()):
     at = np.flatnonzero(made.mask & (made.turn == turn))[-1]
     told[at] = judge(succeeded(ended.get(turn + 1, [made])))
   return made._replace(extras={**made.extras, 'process_rewards': told})
+
+
+three, nine = values(3), values(9)
+hard_labels, soft_labels = labels(8, hard), labels(8, soft)

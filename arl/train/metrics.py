@@ -102,6 +102,11 @@ def truncate(workdir: str | os.PathLike, step: int) -> None:
   os.replace(draft, path)
 
 
+def sampled_tokens(row: Mapping[str, float]) -> float:
+  """How many tokens a batch sampled to be learnt from, by its metrics."""
+  return row['train/tokens'] * row['train/graded']
+
+
 def read(workdir: str | os.PathLike) -> list[dict[str, float]]:
   """The rows of a log, in order; a half-written last line is left out.
 

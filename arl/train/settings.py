@@ -142,14 +142,8 @@ def check_resumes(
   Raises:
     ValueError: naming the settings that differ.
   """
-  before = _flat(json.loads(meta['config']))
-  now = _flat(json.loads(to_json(config)))
-  pairs = {
-    key: (before.get(key, 'absent'), now.get(key, 'absent'))
-    for key in sorted(now.keys() | before.keys())
-    if not key.startswith(_MAY_CHANGE)
-  }
-  differ = [f'{key}: {b} -> {n}' for key, (b, n) in pairs.items() if b != n]
+  before, now = json.loads(meta['config']), json.loads(to_json(config))
+  differ = changes(before, now, but=_MAY_CHANGE)
   if differ:
     raise ValueError(
       'the workdir holds a run with other settings'
@@ -168,12 +162,31 @@ def check_resumes(
     )
 
 
-def _flat(block: dict[str, Any], where: str = '') -> dict[str, Any]:
+def changes(
+  before: Mapping[str, Any], now: Mapping[str, Any], but: tuple[str, ...] = ()
+) -> list[str]:
+  """What differs between nested settings, each as 'dotted.name: old -> new'.
+
+  Args:
+    before: the old ones.
+    now: the new ones.
+    but: how names begin that do not count.
+  """
+  old, new = _flat(before), _flat(now)
+  pairs = {
+    key: (old.get(key, 'absent'), new.get(key, 'absent'))
+    for key in sorted(old.keys() | new.keys())
+    if not key.startswith(but)
+  }
+  return [f'{key}: {b} -> {n}' for key, (b, n) in pairs.items() if b != n]
+
+
+def _flat(block: Mapping[str, Any], where: str = '') -> dict[str, Any]:
   """Nested settings by their dotted names."""
-  flat: dict[str, Any] = {}
+  made: dict[str, Any] = {}
   for key, value in block.items():
-    if isinstance(value, dict):
-      flat |= _flat(value, f'{where}{key}.')
+    if isinstance(value, Mapping):
+      made |= _flat(value, f'{where}{key}.')
     else:
-      flat[f'{where}{key}'] = value
-  return flat
+      made[f'{where}{key}'] = value
+  return made

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from arl.report import curves
+from arl.train import metrics
 from experiments import critics
 from experiments.studies import quickstart, runs, summary
 
@@ -59,11 +60,6 @@ def last(rows: Rows, key: str) -> float:
   return float(np.mean([row[key] for row in rows if key in row][-LAST:]))
 
 
-def tokens(rows: Rows) -> float:
-  """How many tokens were sampled to train on."""
-  return sum(row['train/tokens'] * row['train/graded'] for row in rows)
-
-
 def tell(name: str, row: Sequence[runs.Run], seeds: Sequence[int]) -> list[str]:
   """Prints the lines of a policy's runs; gives its cells from the third on."""
   results, logs = [runs.result(r) for r in row], [runs.rows(r) for r in row]
@@ -77,7 +73,9 @@ def tell(name: str, row: Sequence[runs.Run], seeds: Sequence[int]) -> list[str]:
       cells.append(f'{value:.3f}')
   else:
     cells += ['', '']
-  sampled, interval = runs.mean([tokens(log) for log in logs])
+  sampled, interval = runs.mean(
+    [sum(map(metrics.sampled_tokens, log)) for log in logs]
+  )
   runs.line(f'critics/{name}/tokens', sampled, 'tokens', '', seeds, interval)
   cells.append(f'{sampled:.3g}')
   for when in ('before', 'after'):

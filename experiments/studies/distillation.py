@@ -12,7 +12,6 @@ two figures beside it. What a policy learns from itself, told more, is another
 study: experiments.studies.self_distillation.
 """
 
-import json
 import pathlib
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +19,7 @@ import numpy as np
 
 from arl import episode
 from arl.report import curves
-from arl.train import build, evaluation
+from arl.train import build, evaluation, metrics
 from experiments import distill
 from experiments.studies import methods, quickstart, runs, summary
 
@@ -103,14 +102,6 @@ def imitating(root: pathlib.Path, seed: int, quick: bool) -> runs.Run:
 # What is measured of a policy, once.
 
 
-def kept(run: runs.Run, name: str, measure) -> dict[str, float]:
-  """What `measure` gives, from a file in the run's folder once it is there."""
-  path = run.workdir / f'{name}.json'
-  if not path.exists():
-    path.write_text(json.dumps(measure()))
-  return json.loads(path.read_text())
-
-
 def episodes_of(
   world: build.World, tasks: int, strategy=None
 ) -> list[episode.Episode]:
@@ -145,7 +136,7 @@ def tokens_to(
   """
   sampled, seen = 0.0, []
   for row in rows:
-    sampled += row['train/tokens'] * row['train/episodes']
+    sampled += metrics.sampled_tokens(row)
     seen = [*seen, row['train/success']][-AT_ONCE:]
     if len(seen) == AT_ONCE and np.mean(seen) >= success:
       return sampled
@@ -165,15 +156,6 @@ def tokens_of(row: Sequence[runs.Run], best: Sequence[float]) -> float | None:
 
 
 # The tables.
-
-
-def cell(name: str, values: Sequence[float], unit: str, aim: str = '') -> str:
-  """Prints the mean over seeds as a line; its cell of a table."""
-  value, interval = runs.mean(values)
-  runs.line(name, value, unit, aim, runs.seeds(), interval)
-  if interval is None:
-    return f'{value:.3f}'
-  return f'{value:.3f} ({interval[0]:.3f} to {interval[1]:.3f})'
 
 
 def success_of(row: Sequence[runs.Run]) -> list[float]:
@@ -207,14 +189,14 @@ def measure(
   results = [runs.result(run) for run in row]
   after, best = success_of(row), success_of(teachers)
   name = f'distillation/{form}'
-  cells = [form, function, cell(f'{name}/success', after, 'success rate')]
+  cells = [form, function, runs.cell(f'{name}/success', after, 'success rate')]
   over = [a - b for a, b in zip(after, best)]
-  cells.append(cell(f'{name}/over_teacher', over, 'success rate', '> 0'))
+  cells.append(runs.cell(f'{name}/over_teacher', over, 'success rate', '> 0'))
   kl = [
-    kept(run, 'apart', lambda run=run, t=t: apart(run, t, quick))['kl']
+    runs.kept(run, 'apart', lambda run=run, t=t: apart(run, t, quick))['kl']
     for run, t in zip(row, teachers)
   ]
-  cells.append(cell(f'{name}/kl', kl, 'nats a token'))
+  cells.append(runs.cell(f'{name}/kl', kl, 'nats a token'))
   mean = None
   if form in distill.DISTILLED or form == REWARDS:  # others sample nothing
     mean = tokens_of(row, best)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from arl.report import stages as picture
+from arl.train import metrics
 from experiments.studies import runs, summary
 
 PIPELINES = (
@@ -59,7 +60,7 @@ def at_tokens(rows: Sequence[dict[str, float]], most: float) -> float | None:
   """The last held-out success before so many tokens were sampled."""
   sampled, found = 0.0, None
   for row in rows:
-    sampled += row['train/tokens'] * row['train/graded']
+    sampled += metrics.sampled_tokens(row)
     if sampled > most:
       break
     found = row.get('eval/sampled', found)

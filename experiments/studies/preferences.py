@@ -23,7 +23,7 @@ from arl.prompts import pairs
 from arl.report import curves
 from arl.train import build, evaluation
 from experiments import preferences
-from experiments.studies import distillation, methods, quickstart, runs, summary
+from experiments.studies import methods, quickstart, runs, summary
 
 REWARDS, QUICK = 'rewards', ('dpo', 'simpo')
 DRAWN = (REWARDS, 'dpo', 'step_dpo', 'ipo', 'simpo', 'orpo')
@@ -110,9 +110,7 @@ def measure(
   )
   gains = [b - a for a, b in zip(before, after)]
   told = [
-    distillation.kept(
-      run, 'accuracy', functools.partial(accuracy, run, start, quick)
-    )
+    runs.kept(run, 'accuracy', functools.partial(accuracy, run, start, quick))
     for run, start in zip(row, starts)
   ]
   tokens = [runs.rows(run)[-1]['train/tokens'] for run in row]
@@ -130,7 +128,7 @@ def measure(
     ),
     ('tokens', tokens, 'of an episode', ''),
   ):
-    cells.append(distillation.cell(f'{name}/{what}', values, unit, aim))
+    cells.append(runs.cell(f'{name}/{what}', values, unit, aim))
   seconds = sum(r['wall_seconds'] for r in results) / len(results)
   runs.line(f'{name}/wall', seconds, 'seconds', '', runs.seeds(), None)
   return [*cells, f'{seconds:.0f}']

@@ -113,6 +113,16 @@ def rows(run: Run) -> list[dict[str, float]]:
   return metrics.read(run.workdir)
 
 
+def kept(
+  run: Run, name: str, measure: Callable[[], dict[str, float]]
+) -> dict[str, float]:
+  """What `measure` gives, from a file in the run's folder once it is there."""
+  path = run.workdir / f'{name}.json'
+  if not path.exists():
+    path.write_text(json.dumps(measure()))
+  return json.loads(path.read_text())
+
+
 def mean(values: Sequence[float]) -> tuple[float, list[float] | None]:
   """The mean and its 95 % t interval over seeds; none for one seed."""
   if len(values) < 2:
@@ -145,6 +155,13 @@ def line(
   return made
 
 
+def cell(name: str, values: Sequence[float], unit: str, aim: str = '') -> str:
+  """Prints the mean over seeds as a line; its cell of a table."""
+  value, interval = mean(values)
+  line(name, value, unit, aim, seeds(), interval)
+  return spread(value, interval)
+
+
 def markdown(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
   """A Markdown table, and a line's end."""
   lines = [header, ['---'] * len(header), *body]
@@ -161,10 +178,15 @@ def write_table(
 
 def percent(value: float, interval: Sequence[float] | None) -> str:
   """A rate with its interval, for tables; one that leaves 0 to 1 is cut."""
+  cut = interval and (max(interval[0], 0), min(interval[1], 1))
+  return spread(value, cut)
+
+
+def spread(value: float, interval: Sequence[float] | None) -> str:
+  """A number with its interval, for tables."""
   if interval is None:
     return f'{value:.3f}'
-  low, high = max(interval[0], 0), min(interval[1], 1)
-  return f'{value:.3f} ({low:.3f} to {high:.3f})'
+  return f'{value:.3f} ({interval[0]:.3f} to {interval[1]:.3f})'
 
 
 def over_seeds(

@@ -124,17 +124,15 @@ def measure(
   """Prints what a form reached and how it checks; the cells of its row."""
   name = f'self_distillation/{form}/{how}'
   after = runs.over_seeds([runs.result(r) for r in row], 'after', 'sampled')
-  success = distillation.cell(f'{name}/success', after, 'success rate')
+  success = runs.cell(f'{name}/success', after, 'success rate')
   file = f'looks_{TOLD[how].replace(",", "_")}'
-  seen = [
-    distillation.kept(r, file, lambda r=r: looks(r, how, quick)) for r in row
-  ]
+  seen = [runs.kept(r, file, lambda r=r: looks(r, how, quick)) for r in row]
   return [
     form,
     how,
     success,
     *(
-      distillation.cell(f'{name}/{key}', [one[key] for one in seen], unit)
+      runs.cell(f'{name}/{key}', [one[key] for one in seen], unit)
       for key, unit in _UNITS.items()
     ),
   ]

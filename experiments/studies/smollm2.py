@@ -84,7 +84,7 @@ def _costs(rows: list[dict[str, float]]) -> list[dict[str, Any]]:
   later = rows[1:] or rows
   mean = lambda key: float(np.mean([row[key] for row in later]))
   seconds = mean('time/rollout') + mean('time/update')
-  tokens = [row['train/tokens'] * row['train/graded'] for row in later]
+  tokens = [metrics.sampled_tokens(row) for row in later]
   return [
     _line('step', seconds, 'seconds', '<= 80'),
     _line('rollout', mean('time/rollout'), 'seconds a step', ''),

@@ -7,7 +7,7 @@ import tiny
 from arl import episode
 from arl.train import build, score
 from experiments import distill, self_distill, self_distill_sft
-from experiments.studies import distillation, imitating
+from experiments.studies import distillation, imitating, runs
 
 
 @pytest.mark.parametrize('method', distill.DISTILLED)
@@ -58,7 +58,7 @@ def test_arguments_that_mean_nothing(module, arg, words):
 
 def test_tokens_to_a_success():
   rows = [
-    {'train/tokens': 2.0, 'train/episodes': 10, 'train/success': success}
+    {'train/tokens': 2.0, 'train/graded': 10, 'train/success': success}
     for success in (0.9, 0.1, 0.1, 0.1, 0.5, 0.5, 0.9)
   ]
   for success, tokens in ((0.3, 80), (0.4, 140), (0.5, 140), (0.9, None)):
@@ -67,9 +67,9 @@ def test_tokens_to_a_success():
 
 
 def test_what_was_measured_is_kept(tmp_path):
-  run = distillation.runs.Run('', '', tmp_path)
-  assert distillation.kept(run, 'apart', lambda: {'kl': 0.5}) == {'kl': 0.5}
-  assert distillation.kept(run, 'apart', lambda: {'kl': 0.9}) == {'kl': 0.5}
+  run = runs.Run('', '', tmp_path)
+  assert runs.kept(run, 'apart', lambda: {'kl': 0.5}) == {'kl': 0.5}
+  assert runs.kept(run, 'apart', lambda: {'kl': 0.9}) == {'kl': 0.5}
 
 
 def test_what_cannot_be_written_down_is_not_imitated():
