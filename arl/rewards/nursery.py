@@ -156,13 +156,7 @@ def _answer(request: bytes) -> verdict.Verdict:
 
 
 def _work(link: socket.socket, memory: int) -> None:
-  """A worker: answers what it is asked until the pool hangs up.
-
-  A group of its own, so that it can be ended with all it made, but no session:
-  Linux shares the processor among sessions first, whatever their priorities.
-  """
-  os.setpgid(0, 0)
-  _control(_DEATH_SIGNAL, signal.SIGKILL)
+  """A worker: answers what it is asked until the pool hangs up."""
   _control(_SUBREAPER, 1)
   _limit(memory)
   with contextlib.suppress(EOFError, OSError):
@@ -174,13 +168,22 @@ def _work(link: socket.socket, memory: int) -> None:
 def _fork(
   others: Sequence[socket.socket], link: socket.socket, memory: int
 ) -> int:
+  """Makes a worker; `others` are sockets that it is not to have.
+
+  A group of its own, so that it can be ended with all it made, but no session:
+  Linux shares the processor among sessions first, whatever their priorities.
+  """
+  nursery = os.getpid()
   pid = os.fork()
   if pid:
+    os.setpgid(pid, pid)
     return pid
   try:
-    for each in others:
-      each.close()
-    _work(link, memory)
+    _control(_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() == nursery:  # it may be gone already
+      for each in others:
+        each.close()
+      _work(link, memory)
   finally:
     os._exit(0)
 
