@@ -14,7 +14,6 @@ from absl import app, flags
 from arl.evaluate import intervals
 from arl.train import metrics
 
-SEEDS = (0, 1, 2)
 RESULTS = pathlib.Path(__file__).parents[1] / 'results'
 
 
@@ -27,6 +26,7 @@ def start(main: Callable[[list[str]], None]) -> None:
   flags.DEFINE_bool('quick', False, 'Smoke runs: the same lines, fast.')
   flags.DEFINE_string('workdir', 'runs/studies', 'Where runs are kept.')
   flags.DEFINE_bool('finished', False, 'Train nothing: tell what is finished.')
+  flags.DEFINE_integer('seeds', 3, 'From how many seeds.', lower_bound=1)
   app.run(main)
 
 
@@ -43,7 +43,7 @@ def root() -> pathlib.Path:
 
 def seeds() -> tuple[int, ...]:
   """The seeds of a study."""
-  return SEEDS[:1] if quick() else SEEDS
+  return tuple(range(1 if quick() else flags.FLAGS.seeds))
 
 
 class Run(NamedTuple):
