@@ -3,7 +3,7 @@
   python -m experiments.studies.smollm2_evals --model=DIR [--quick]
 
 Evaluates SmolLM2-135M-Instruct on each block of experiments/smollm2_evals.py,
-greedy, 100 problems each, where results are missing. Prints a JSON object a
+greedy, 60 problems each, where results are missing. Prints a JSON object a
 line and rewrites experiments/results/smollm2_evals.md, with a transcript each.
 What a block needs is named where it is missing.
 """
@@ -23,6 +23,7 @@ from experiments.studies import runs, summary
 _MODEL = flags.DEFINE_string(
   'model', 'runs/smollm2/model', 'The folder that arl.models.convert wrote.'
 )
+TASKS = 60
 
 
 def evaluated(root: pathlib.Path, name: str, quick: bool) -> dict[str, Any]:
@@ -33,7 +34,7 @@ def evaluated(root: pathlib.Path, name: str, quick: bool) -> dict[str, Any]:
     command = [
       sys.executable, '-m', 'launch.evaluate',
       f'--config=experiments/smollm2_evals.py:{argument}', '--first=0',
-      f'--tasks={4 if quick else 100}', '--temperature=0',
+      f'--tasks={4 if quick else TASKS}', '--temperature=0',
       f'--output={output}',
     ]  # fmt: skip
     subprocess.run(command, check=True, stdout=sys.stderr, env={**os.environ})

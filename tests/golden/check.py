@@ -4,12 +4,12 @@
   python tests/golden/check.py FILE.json
   python tests/golden/check.py FOLDER
 
-An npz holds the results of verl, or of TRL on pairs, and the json beside it
-their settings, a json alone the worked examples of the methods' definitions, a
-folder is a checkpoint with expected outputs. One line a key: the largest
-absolute error and ok or MISMATCH. A key that has no home in arl yet is named as
-elsewhere, one without a row as unknown. Exits 1 on a mismatch, or if nothing is
-known, 2 on wrong usage.
+An npz holds the results of verl, or of TRL on pairs and distillation, and the
+json beside it their settings, a json alone the worked examples of the methods'
+definitions, a folder is a checkpoint with expected outputs. One line a key: the
+largest absolute error and ok or MISMATCH. A key that has no home in arl yet is
+named as elsewhere, one without a row as unknown. Exits 1 on a mismatch, or if
+nothing is known, 2 on wrong usage.
 
 To cover a new method, add a row to `policy_rows`, `preference_rows` or one of
 the `worked_*`.
@@ -63,15 +63,21 @@ def check_folder(path: pathlib.Path) -> int:
 
 def check_arrays(path: pathlib.Path, settings: pathlib.Path) -> int:
   """Prints a line a result of verl or TRL; returns the exit status."""
+  import distillation_trl
   import policy_verl
   import preference_trl
 
-  home: Any = preference_trl if preference_trl.is_one(path) else policy_verl
-  golden = home.load(path, settings)
-  known = [key for key in golden.results if home.knows(key)]
-  errors = {key: error(home.pairs(golden, key)) for key in known}
-  unknown = sorted(golden.results.keys() - set(known))
-  return _tell(errors, TOLERANCE, dict.fromkeys(unknown, 'unknown'))
+  homes: tuple[Any, ...] = (policy_verl,)
+  if preference_trl.is_one(path):
+    homes = preference_trl, distillation_trl
+  errors, unknown = {}, {}
+  for home in homes:
+    golden = home.load(path, settings)
+    known = [key for key in golden.results if home.knows(key)]
+    errors |= {key: error(home.pairs(golden, key)) for key in known}
+    unknown |= dict.fromkeys(sorted(golden.results), 'unknown')
+  others = {key: why for key, why in unknown.items() if key not in errors}
+  return _tell(errors, TOLERANCE, others)
 
 
 def check_worked(path: pathlib.Path) -> int:

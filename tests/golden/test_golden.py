@@ -8,8 +8,6 @@ import types
 import check
 import numpy as np
 import policy_rows
-import preference_rows
-import preference_trl
 import pytest
 import worked_tables
 
@@ -58,18 +56,13 @@ def test_all_of_the_policy_file_agrees(capsys):
 def test_all_of_the_pairs_agree(capsys):
   assert check.main(['check', str(PAIRS)]) == 0
   verdicts = _lines(capsys.readouterr().out)
-  assert {key for key, verdict in verdicts.items() if verdict == 'ok'} == {
-    f'{kind}/{name}'
-    for kind in preference_trl.KINDS
-    for name in preference_rows.PAIRS
-  }
-  others = {n for n, verdict in verdicts.items() if verdict == 'unknown'}
-  assert all('/gjsd_beta' in name for name in others)
+  results = [name for name in np.load(PAIRS).files if name[:4] == 'out/']
+  assert verdicts == {name.removeprefix('out/'): 'ok' for name in results}
 
 
 def test_a_pair_that_differs_is_a_mismatch(tmp_path, capsys):
   arrays = {n: x for n, x in np.load(PAIRS).items() if 'gjsd' not in n}
-  changed = ('losses/dpo', 'grad_chosen/simpo', 'grad_rejected/ipo_summed')
+  changed = 'losses/dpo', 'grad_chosen/simpo', 'grad_rejected/ipo_summed'
   for key in changed:
     arrays['out/' + key] = arrays['out/' + key] + 2e-6
   path = tmp_path / 'pairs.npz'
