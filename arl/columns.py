@@ -55,6 +55,37 @@ COLUMNS = {
   'step_of_group': Column(
     'turns of a group with one index in their sequences', 'Level', EXTRA
   ),
+  'state': Column(
+    'turns of a group that answer what the environment shows alike',
+    'Level',
+    EXTRA,
+    'use an environment that has an anchor, and a rollout.strategy that plays'
+    ' it',
+  ),
+  'tree': Column(
+    'sequences of a group that grew out of one beginning',
+    'Level',
+    EXTRA,
+    f"{_STRATEGY}, such as 'branching.tree'",
+  ),
+  'node': Column(
+    'copies of one stretch of tokens in the sequences of a tree',
+    'Level',
+    EXTRA,
+    f"{_STRATEGY}, such as 'branching.tree'",
+  ),
+  'copies': Column(
+    'sequences of the batch that have a copy of the token',
+    '[B, T] int32',
+    EXTRA,
+    f"{_STRATEGY}, such as 'branching.tree'",
+  ),
+  'hindsight_logp': Column(
+    'log-prob under the sampler that is told what the environment answered',
+    '[B, T]',
+    EXTRA,
+    f"{_STRATEGY}, such as 'privileged.told_feedback'",
+  ),
   'truncated': Column(
     'true in a sequence that a limit cut off', '[B, T] bool', EXTRA
   ),
@@ -227,6 +258,9 @@ COLUMNS = {
     "set config.knobs.kl_coef, such as {'name': 'knobs.adaptive_kl', ...}",
   ),
   'advantage': Column('better than expected by', '[B, T]', STEP),
+  'turn_advantage': Column(
+    'better than expected by, of its turn alone', '[B, T]', STEP
+  ),
   'returns': Column('target of the critic', '[B, T]', STEP),
   'target': Column('what a regression aims at', '[B, T]', STEP),
   'preferred': Column(

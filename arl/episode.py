@@ -68,10 +68,18 @@ class Turn(NamedTuple):
 
 
 class Exchange(NamedTuple):
-  """One action as text and the answer to it, kept for people to read."""
+  """One action as text and the answer to it, kept for people to read.
+
+  Attributes:
+    action: as text.
+    turn: the answer.
+    anchor: the identity of what the environment showed before the action,
+      whatever was said to it before; None where it does not tell.
+  """
 
   action: str
   turn: Turn
+  anchor: str | None = None
 
 
 class Episode(NamedTuple):

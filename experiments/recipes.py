@@ -42,6 +42,16 @@ METHODS: dict[str, dict] = {
     'kl_coef': 0.01,
     'coef': 0.1,
   },
+  'bi_level': {
+    'name': 'agentic.bi_level',
+    'turn_gamma': 0.95,
+    'gamma': 1.0,
+    'lam': 1.0,
+    'low': 0.2,
+    'high': 0.28,
+    'value_coef': 0.5,
+  },
+  'grow': {'name': 'agentic.grow', 'clip': 0.2, 'kl_coef': 0.01},
   # arl.methods.exploration
   'signbalance': {
     'name': 'exploration.signbalance',
@@ -240,6 +250,11 @@ METHODS: dict[str, dict] = {
     'name': 'reinforce.reinforce_pp_baseline',
     'clip': 0.2,
   },
+  # arl.methods.segments
+  'slca': {'name': 'segments.slca', 'base': _GRPO},
+  'draco': {'name': 'segments.draco', 'base': _GRPO, 'most': 5.0},
+  'baton': {'name': 'segments.baton', 'base': _GRPO, 'kappa': 1.0},
+  'vps': {'name': 'segments.vps', 'base': _GRPO, 'coef': 0.3},
   # arl.methods.sequence
   'gspo': {'name': 'sequence.gspo', 'low': 0.003, 'high': 0.004},
   'gspo_token': {'name': 'sequence.gspo_token', 'low': 0.003, 'high': 0.004},
@@ -262,9 +277,54 @@ METHODS: dict[str, dict] = {
     'high': 0.28,
     'width': 0.25,
   },
+  # arl.methods.states
+  'gigpo': {
+    'name': 'states.gigpo',
+    'gamma': 0.95,
+    'coef': 1.0,
+    'clip': 0.2,
+    'kl_coef': 0.01,
+  },
+  'gigpo_across': {'name': 'states.gigpo_across', 'base': _GRPO, 'coef': 0.1},
+  'g2po': {
+    'name': 'states.g2po',
+    'gamma': 0.95,
+    'coef': 1.0,
+    'clip': 0.2,
+    'kl_coef': 0.01,
+  },
+  't_star': {
+    'name': 'states.t_star',
+    'coef': 1.0,
+    'clip': 0.2,
+    'kl_coef': 0.01,
+  },
+  'graphpo': {
+    'name': 'states.graphpo',
+    'efficiency': 0.2,
+    'coef': 1.0,
+    'clip': 0.2,
+    'kl_coef': 0.01,
+  },
+  'trca': {
+    'name': 'states.trca',
+    'gamma': 0.95,
+    'coef': 1.0,
+    'clip': 0.2,
+    'kl_coef': 0.01,
+  },
   # arl.methods.tokens
   'rest': {'name': 'tokens.rest', 'base': _DAPO, 'start': 0.6, 'growth': 0.002},
   'delta': {'name': 'tokens.delta', 'base': _DAPO, 'rounds': 1},
+  # arl.methods.trees
+  'tree_grpo': {'name': 'trees.tree_grpo', 'clip': 0.2, 'kl_coef': 0.001},
+  'tree_grpo_within': {
+    'name': 'trees.tree_grpo_within',
+    'clip': 0.2,
+    'kl_coef': 0.001,
+  },
+  'arpo_hard': {'name': 'trees.arpo_hard', 'base': _GRPO},
+  'grpo_ma': {'name': 'trees.grpo_ma', 'low': 0.2, 'high': 0.2},
 }
 
 # What a method is about, beside its loss: settings by the methods that need
@@ -275,7 +335,7 @@ _SETTINGS = (
   # A critic, or a baseline that is no group's, learns from all groups.
   (
     'ppo vc_ppo vapo categorical vtrace psgpo reft starpo sao bpco turn_ppo'
-    ' steppo step_aligned_clip reinforce reinforce_pp remax topr kimi_k2 garl'
+    ' steppo step_aligned_clip bi_level reinforce reinforce_pp remax topr kimi_k2 garl'
     ' paft live_dapo',
     _EVERY_GROUP,
   ),
@@ -289,6 +349,13 @@ _SETTINGS = (
   ('remax', {'rollout.strategy': 'greedy.with_baseline'}),
   ('garl paft', {'rollout.strategy': 'answers.with_reference'}),
   ('kimi_k2', {'rollout.strategy': 'demonstrations.beside'}),
+  ('baton', {'rollout.strategy': 'hindsight.told_feedback'}),
+  ('vps', {'rollout.strategy': 'probing.beliefs'}),
+  # What is known of turns teaches where outcomes agree.
+  ('trca slca gigpo_across', _EVERY_GROUP),
+  ('tree_grpo tree_grpo_within', {'rollout.strategy': 'branching.two_trees'}),
+  ('arpo_hard', {'rollout.strategy': 'branching.arpo'}),
+  ('grpo_ma', {'rollout.strategy': 'branching.two_answers'}),
   ('categorical', {'model.value_bins': 21}),
   (
     'grpo_adaptive',

@@ -26,7 +26,10 @@ from arl.kernels import (
   ratios,
   regressions,
   returns,
+  segments,
+  states,
   surrogates,
+  trees,
   weights,
 )
 from arl.methods import binding, compose
@@ -46,10 +49,16 @@ NUMBERS = {
 OTHERS = {
   advantages.comparable,
   advantages.whole_batch,
+  credit.bi_level_return,
   credit.turn_return,
   credit.turn_start,
   regressions.listwise_target,
   returns.lambda_return,
+  segments.closing,
+  states.completed_return,
+  states.shared,
+  states.worth,
+  trees.once_of_copies,
   weights.near_by_binary_kl,
   weights.near_by_total_variation,
 }
@@ -112,7 +121,9 @@ def _steps(entry: Entry) -> set[str]:
 
 ADVANTAGES = [
   entry
-  for entry in _kernels(advantages, credit, likelihoods, returns)
+  for entry in _kernels(
+    advantages, credit, likelihoods, returns, segments, states, trees
+  )
   if not _steps(entry)
 ]
 RATIOS = list(_kernels(ratios))

@@ -23,6 +23,7 @@ BINS, FEATURES, TEACHERS = 5, 4, 3
 # are equal, group 3 is a demonstration alone; in group 4 one sequence has one
 # token and another none of the policy's.
 GROUPS = (0, 0, 0, 1, 1, 1, 2, 2, 3, 4, 4, 4)
+TREES = (0, 0, 1, 2, 2, 3, 4, 4, 5, 6, 6, 7)  # of the sequences
 SHORT, EMPTY = 9, 10
 POLICY = tuple(sorted(columns_lib.filled_by(columns_lib.POLICY)))
 SCALARS = ('iteration', 'progress', 'kl_coef')
@@ -31,6 +32,9 @@ LEVELS = {
   'group': ROWS,
   'turn': ROWS * LONGEST,
   'step_of_group': ROWS * LONGEST,
+  'state': ROWS * LONGEST,
+  'tree': ROWS,
+  'node': ROWS * LONGEST,
 }
 ENTRIES = 3
 DIVERGENCES = 'reverse_kl', 'forward_kl', 'jsd'
@@ -102,6 +106,9 @@ def _sequence(rng, index):
     'process_rewards': np.where(ends, rng.random(n), 0),
     'baseline': np.full(n, 0.3 * group),
     'turn_value': np.cos(index + turn),
+    'tree': TREES[index],
+    'copies': np.where(turn == 0, TREES.count(TREES[index]), 1),
+    'hindsight_logp': near(0.3),
     'truncated': np.full(n, index % 3 == 1),
     'demonstrated': np.full(n, group == 3),
     'mismatched': np.full(n, index in (2, 7)),
@@ -184,6 +191,10 @@ def batch(
     ids['group'][at] = one['group']
     ids['turn'][at] = index * LONGEST + one['turn']
     ids['step_of_group'][at] = one['group'] * LONGEST + one['turn']
+    ids['state'][at] = one['group'] * LONGEST + one['turn'] // 2
+    ids['tree'][at] = one['tree']
+    node = np.where(one['turn'], ROWS + index * (LONGEST - 1) + one['turn'], 0)
+    ids['node'][at] = np.where(one['turn'], node - 1, one['tree'])
   for name, num in LEVELS.items():
     columns[name] = levels.Level(ids[name], num)
   knobs = {'iteration': 3.0, 'progress': 0.4, 'kl_coef': 0.2}

@@ -120,6 +120,28 @@ def batch_scaled(
   return jnp.where(varies, centered / (deviation + eps), 0)
 
 
+def across_groups(
+  advantage: jax.Array,
+  rewards: jax.Array,
+  mask: jax.Array,
+  seq: levels.Level,
+  group: levels.Level,
+  *,
+  coef: ranges.Finite = 0.1,
+  eps: ranges.NonNegative = 1e-6,
+) -> jax.Array:
+  """An advantage + coef * the group's mean R, normalized over the groups.
+
+  What a survey takes for GiGPO; see `arl.methods.states.gigpo_across` for what
+  it does. A batch of one group adds 0.
+  """
+  score = levels.total(jax.lax.stop_gradient(rewards), seq, mask)
+  average = levels.mean(score, group, levels.once(seq, mask, group))
+  one = jnp.where(levels.last(group, mask), average, 0)
+  added = group_normalize(one, mask, group, whole_batch(mask), eps=eps)
+  return jnp.where(mask, advantage + coef * added, 0)
+
+
 def sign_balanced(
   rewards: jax.Array,
   mask: jax.Array,

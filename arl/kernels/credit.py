@@ -40,6 +40,80 @@ def turn_gae(
   return jnp.where(mask, levels.total(advantage, turn, start), 0)
 
 
+def bi_level_gae(
+  rewards: jax.Array,
+  old_value: jax.Array,
+  mask: jax.Array,
+  seq: levels.Level,
+  turn: levels.Level,
+  *,
+  turn_gamma: ranges.Fraction = 0.95,
+  gamma: ranges.Fraction = 1.0,
+  lam: ranges.Fraction = 1.0,
+) -> jax.Array:
+  """GAE over turns, then GAE within each turn, to what the turn returned.
+
+  RAGEN (arXiv:2504.20073, official code read): values of the last tokens of
+  turns make returns of turns, and each of them is the reward at the end of a
+  sequence of its own, the tokens of the turn.
+  """
+  target = _turn_ends(
+    rewards, old_value, mask, seq, turn, turn_gamma=turn_gamma, lam=lam
+  )
+  return returns.gae(target, old_value, mask, turn, gamma=gamma, lam=lam)
+
+
+def bi_level_return(
+  rewards: jax.Array,
+  old_value: jax.Array,
+  mask: jax.Array,
+  seq: levels.Level,
+  turn: levels.Level,
+  *,
+  turn_gamma: ranges.Fraction = 0.95,
+  gamma: ranges.Fraction = 1.0,
+  lam: ranges.Fraction = 1.0,
+) -> jax.Array:
+  """`bi_level_gae` + the value: the target of its critic."""
+  target = _turn_ends(
+    rewards, old_value, mask, seq, turn, turn_gamma=turn_gamma, lam=lam
+  )
+  return returns.lambda_return(
+    target, old_value, mask, turn, gamma=gamma, lam=lam
+  )
+
+
+def _turn_ends(rewards, old_value, mask, seq, turn, *, turn_gamma, lam):
+  """The return of each turn, on its last token."""
+  end = levels.last(turn, mask)
+  earned = levels.total(rewards, turn, mask)
+  return returns.lambda_return(
+    earned, old_value, end, seq, gamma=turn_gamma, lam=lam
+  )
+
+
+def outcome_of_turns(
+  rewards: jax.Array,
+  mask: jax.Array,
+  seq: levels.Level,
+  group: levels.Level,
+  turn: levels.Level,
+  *,
+  ddof: ranges.Freedom = 1,
+  eps: ranges.NonNegative = 1e-6,
+) -> jax.Array:
+  """R normalized over the turns of the group, each of which counts once.
+
+  GROW (arXiv:2605.20246): turns are samples of their own, so a long sequence
+  weighs more in the mean. A group of one sequence gives 0.
+  """
+  total = levels.total(jax.lax.stop_gradient(rewards), seq, mask)
+  own = jnp.where(levels.first(turn, mask), total, 0)
+  made = advantages.group_normalize(own, mask, turn, group, ddof=ddof, eps=eps)
+  sequences = levels.count(group, levels.last(seq, mask), made.dtype)
+  return jnp.where(sequences > 1, made, 0)
+
+
 def turn_return(
   rewards: jax.Array,
   old_value: jax.Array,

@@ -1,6 +1,7 @@
 """Objectives whose unit is a turn: turn advantages and turn ratios."""
 
 import functools
+from typing import Any
 
 from arl import ranges
 from arl.kernels import (
@@ -8,6 +9,7 @@ from arl.kernels import (
   credit,
   critics,
   ratios,
+  returns,
   shaping,
   surrogates,
 )
@@ -111,6 +113,56 @@ def step_grpo_return_to_go(
   objective = grpo.grpo(clip=clip, kl_coef=kl_coef)
   return filters.rewarded(
     objective._replace(advantage=credit.step_return_to_go), shaped
+  )
+
+
+def bi_level(
+  *,
+  turn_gamma: ranges.Fraction = 0.95,
+  gamma: ranges.Fraction = 1.0,
+  lam: ranges.Fraction = 1.0,
+  low: ranges.NonNegative = 0.2,
+  high: ranges.Positive = 0.28,
+  value_coef: ranges.NonNegative = 0.5,
+) -> compose.Objective:
+  """Bi-level GAE (RAGEN, arXiv:2504.20073): turns first, tokens within them.
+
+  Turns are discounted by turn_gamma, and what a turn returns is the reward of
+  its tokens; advantages are whitened over tokens, ratios and clips a token's.
+  Status: official code read.
+  """
+  numbers: dict[str, Any] = {
+    'turn_gamma': turn_gamma,
+    'gamma': gamma,
+    'lam': lam,
+  }
+  estimate = functools.partial(credit.bi_level_gae, **numbers)
+  target = functools.partial(credit.bi_level_return, **numbers)
+  return compose.Objective(
+    advantage=(('advantage', estimate), ('advantage', returns.whiten)),
+    surrogate=functools.partial(surrogates.clip, low=low, high=high),
+    aggregate=aggregations.token_mean,
+    terms=(
+      terms.value(critics.value_mse, value_coef, credit=(('returns', target),)),
+    ),
+  )
+
+
+def grow(
+  *, clip: ranges.Positive = 0.2, kl_coef: ranges.NonNegative = 0.01
+) -> compose.Objective:
+  """GROW (arXiv:2605.20246): each turn is a sample, with its episode's reward.
+
+  Compared with all turns of the group, and the loss is a mean over turns. With
+  a rollout.strategy that shows a turn only the recent past, as
+  'rendered.multi_turn' by a template that forgets, no sample grows with the
+  episode. Status: published, details from summaries.
+  """
+  penalty = (terms.kl(kl_coef, aggregate=_TURN_MEAN),) if kl_coef else ()
+  return grpo.grpo(clip=clip, kl_coef=0)._replace(
+    advantage=credit.outcome_of_turns,
+    aggregate=_TURN_MEAN,
+    terms=penalty,
   )
 
 

@@ -97,7 +97,9 @@ def rollouts(
 
 
 rollouts.asks = frozenset({'harness'})  # type: ignore[attr-defined]
-rollouts.lacks = frozenset({'process_rewards', 'kind'})  # type: ignore[attr-defined]
+rollouts.lacks = frozenset(  # type: ignore[attr-defined]
+  {'process_rewards', 'kind', 'state'}
+)
 
 
 def _run(harness: base.Harness, part, url: str) -> str:

@@ -12,8 +12,9 @@ import jax
 import numpy as np
 
 from arl import columns, episode, levels, types
+from arl.rollout import marks
 
-_MADE_HERE = ('truncated', 'step_of_group')
+_MADE_HERE = ('truncated', 'step_of_group', *marks.MADE_HERE)
 Wide = Mapping[str, tuple[int, ...]]
 NONE: Wide = types_lib.MappingProxyType({})
 
@@ -35,7 +36,7 @@ def pad(
     width: T of the batch.
     max_turns: the most turns an episode may have.
     extras: names of further columns to pack: those of the episodes, or
-      'truncated' and 'step_of_group', which are made here.
+      'truncated', 'step_of_group' and those of `marks`, which are made here.
     wide: by name of such a column, what follows [B, T] in its shape, if
       anything does.
 
@@ -229,8 +230,12 @@ def _place(episodes, bins, shape, max_turns, extras, wide) -> types.Batch:
   tokens, positions, segments = (empty(np.int32) for _ in range(3))
   seq, group, turn = (empty(np.int32) for _ in range(3))
   mask, rewards, logp = empty(bool), empty(np.float32), empty(np.float32)
+  marked = {
+    name: marks.of(name, episodes) for name in extras if name in marks.MADE_HERE
+  }
   given = [name for name in extras if name not in _MADE_HERE]
-  others = {name: _padding(name, shape, wide) for name in given}
+  others: dict[str, Any] = {name: _padding(name, shape, wide) for name in given}
+  others |= {name: empty(np.int32) for name in marked}
   truncated, step = empty(bool), empty(np.int32)
   groups: dict[str, int] = {}
   # The rows of one trajectory follow each other, and are one sequence.
@@ -248,13 +253,19 @@ def _place(episodes, bins, shape, max_turns, extras, wide) -> types.Batch:
       truncated[where] = e.status != episode.FINISHED
       step[where] = group[where] * max_turns + e.turn
       for name, column in others.items():
-        column[where] = e.extras[name]
+        told = marked[name][i] if name in marked else e.extras[name]
+        column[where] = told
       at += n
   rows = shape[0]
   made = {
     'truncated': truncated,
     'step_of_group': levels.Level(step, rows * max_turns),
     **others,
+    **{
+      name: levels.Level(others[name], rows * max_turns)
+      for name in marks.LEVELS
+      if name in others
+    },
   }
   return types.Batch(
     tokens=tokens,

@@ -74,7 +74,9 @@ def multi_turn(
   return [row for one in live for row in _rows(one)]
 
 
-multi_turn.lacks = frozenset({'process_rewards', 'kind'})  # type: ignore[attr-defined]
+multi_turn.lacks = frozenset(  # type: ignore[attr-defined]
+  {'process_rewards', 'kind', 'state'}
+)
 
 
 def _rows(one: _Live) -> list[episode.Episode]:

@@ -253,8 +253,9 @@ def advance(row, ids, finish, env, chat, limits) -> None:
     limits: budgets of an episode.
   """
   action = chat.decode([int(i) for i in ids])
+  anchor = env.anchor(row.state) if env.anchor else None
   if finish == engine_lib.LENGTH:
-    row.exchanges.append(episode.Exchange(action, episode.Turn('')))
+    row.exchanges.append(episode.Exchange(action, episode.Turn(''), anchor))
     row.end(episode.MAX_TOKENS)
     return
   try:
@@ -262,7 +263,7 @@ def advance(row, ids, finish, env, chat, limits) -> None:
   except base.FAILURES as error:
     row.end(error.status, str(error))
     return
-  row.exchanges.append(episode.Exchange(action, turn))
+  row.exchanges.append(episode.Exchange(action, turn, anchor))
   row.rewards[-1] = float(turn.reward)
   if turn.process is not None:
     row.process[-1] = float(turn.process)

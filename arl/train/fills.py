@@ -56,6 +56,7 @@ def filled(
       *_of_teachers(config.model.teacher),
       *(('reconsidering',) if config.rollout.reconsidering else ()),
       *(('kind',) if env.parts else ()),
+      *(('state',) if env.anchor else ()),
       *(('process_rewards',) if env.scores_steps else ()),
       *((routing.COLUMN, 'rerouted') if replayed else ()),
       *gives,

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import worked_advantages
+import worked_agentic
 import worked_corrections
 import worked_critics
 import worked_distillation
@@ -36,19 +37,36 @@ ROWS: worked_runs.Table = {
   **worked_matching.TABLE,
   **worked_supervised.TABLE,
   **worked_critics.TABLE,
+  **worked_agentic.TABLE,
 }
 # What has no home in arl yet, and why.
 NOT_HERE = {
   'swerl.sim': 'a reward, the similarity of patches: see test_rewards.py',
+  'gigpo.AE_over_rows': 'what the official code does, and arl does not',
+  'grpo_ma.V': 'on the way to A_thought',
+  'gigpo_seed.outer': 'on the way to A_alpha05',
 }
 
 
 def load(path: pathlib.Path) -> dict[str, np.ndarray]:
-  """A file of numbers written as '0.5', '[1, 2]' or '[1, 2; 3, 4]'."""
-  return {
-    key: _parsed(text)
-    for key, text in json.loads(path.read_text(encoding='utf-8')).items()
-  }
+  """A file of numbers, written as '0.5', '[1, 2]' or '[1, 2; 3, 4]' or lists.
+
+  Examples within examples have a dot in their key; what is no table of numbers
+  is left out.
+  """
+  made: dict[str, np.ndarray] = {}
+  _flatten(json.loads(path.read_text(encoding='utf-8')), '', made)
+  return made
+
+
+def _flatten(told: Any, key: str, made: dict[str, np.ndarray]) -> None:
+  if isinstance(told, dict):
+    for name, inner in told.items():
+      _flatten(inner, f'{key}.{name}' if key else name, made)
+  elif isinstance(told, str):
+    made[key] = _parsed(told)
+  elif not any(isinstance(each, dict) for each in np.ravel(told)):
+    made[key] = np.asarray(told, float)
 
 
 def _parsed(text: str) -> np.ndarray:

@@ -267,3 +267,52 @@ def test_process_rewards_by_hand():
     **columns, group=worked.one_group(2), ddof=0, eps=0.0
   )
   np.testing.assert_allclose(got, [[1, 0, 1], [-1, 0, 1]], atol=1e-6)
+
+
+def test_two_levels_of_gae_by_a_plain_loop():
+  rng = np.random.default_rng(5)
+  mask = np.asarray(MASK[0])
+  turn = np.asarray(TURN[0])
+  value, rewards = rng.normal(size=(2, 8))
+  rewards = np.where(mask, rewards, 0)
+  ends = [int(np.flatnonzero(mask & (turn == k))[-1]) for k in range(3)]
+  target, later, following = {}, 0.0, 0.0
+  for k in reversed(range(3)):
+    earned = rewards[mask & (turn == k)].sum()
+    delta = earned + 0.9 * following - value[ends[k]]
+    later = delta + 0.9 * 0.8 * later
+    following = value[ends[k]]
+    target[k] = later + following
+  want = np.zeros(8)
+  for k in range(3):
+    ahead, following = 0.0, 0.0
+    for t in reversed(np.flatnonzero(mask & (turn == k))):
+      reward = target[k] if t == ends[k] else 0.0
+      ahead = reward + 0.95 * following - value[t] + 0.95 * 0.8 * ahead
+      following = value[t]
+      want[t] = ahead
+  given = {
+    **COLUMNS,
+    'rewards': jnp.asarray(rewards[None]),
+    'old_value': jnp.asarray(value[None]),
+  }
+  numbers = {'turn_gamma': 0.9, 'gamma': 0.95, 'lam': 0.8}
+  got = credit.bi_level_gae(**given, **numbers)
+  np.testing.assert_allclose(got, want[None], atol=1e-5)
+  made = credit.bi_level_return(**given, **numbers)
+  np.testing.assert_allclose(
+    made, np.where(mask, want + value, 0)[None], atol=1e-5
+  )
+
+
+def test_outcomes_of_turns_count_a_sequence_as_often_as_it_has_turns():
+  mask = jnp.asarray([[True, True, True], [True, False, False]])
+  turn = _level([[0, 1, 2], [3, 3, 3]], 4)
+  rewards = jnp.asarray([[0, 0, 1.0], [0, 9, 9]])
+  seq, group = worked.sequences(2, 3), worked.one_group(2, 3)
+  got = credit.outcome_of_turns(rewards, mask, seq, group, turn)
+  # Of 1, 1, 1, 0 the mean is 3/4 and the deviation 1/2.
+  want = [[0.5, 0.5, 0.5], [-1.5, 0, 0]]
+  np.testing.assert_allclose(jnp.where(mask, got, 0), want, atol=1e-5)
+  alone = credit.outcome_of_turns(rewards, mask, seq, seq, turn)
+  assert not np.any(alone)
