@@ -335,8 +335,8 @@ _SETTINGS = (
   # A critic, or a baseline that is no group's, learns from all groups.
   (
     'ppo vc_ppo vapo categorical vtrace psgpo reft starpo sao bpco turn_ppo'
-    ' steppo step_aligned_clip bi_level reinforce reinforce_pp remax topr kimi_k2 garl'
-    ' paft live_dapo',
+    ' steppo step_aligned_clip bi_level reinforce reinforce_pp remax topr'
+    ' kimi_k2 garl paft live_dapo',
     _EVERY_GROUP,
   ),
   # Without a ratio only the first update of a batch is on policy.

@@ -112,6 +112,11 @@ def columns(params, actions, rewards, old_value, behavior=POLICY):
     'group': level(0 * rows, 1),
     'turn': level(2 * rows + steps, 2 * shape[0]),
     'step_of_group': level(steps, 2),
+    'state': levels.Level(seen, 4),
+    'tree': level(rows, shape[0]),
+    'node': level(2 * rows + steps, 2 * shape[0]),
+    'copies': jnp.ones(shape, jnp.int32),
+    'hindsight_logp': logp(TEACHER, actions),
   }
 
 

@@ -120,7 +120,8 @@ def test_every_name_is_a_recipe():
 def _with_a_plain_baseline(objective):
   """The objective on leave-one-out, with what else its credit gives."""
   own = compose.steps(objective.advantage)
-  others = [step for step in own if step[0] in ('factor', 'importance', 'kept')]
+  kept = 'factor', 'importance', 'kept', 'shared'
+  others = [step for step in own if step[0] in kept]
   return objective._replace(
     advantage=(('advantage', advantages.leave_one_out), *others), terms=()
   )
