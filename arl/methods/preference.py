@@ -26,6 +26,8 @@ _EACH_PAIR = compose.on_kept(aggregations.group_mean)
 _WATCHED = (
   ('margin', preference.margin),
   ('accuracy', preference.accuracy),
+  ('preferred_tokens', preference.preferred_tokens),
+  ('other_tokens', preference.other_tokens),
 )
 
 

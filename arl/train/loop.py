@@ -179,6 +179,8 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
         updates=int(now.updates),
       )
       row |= {f'reward/{name}': value for name, value in added.items()}
+      told = summary.judged(episodes)
+      row |= {f'environment/{name}': value for name, value in told.items()}
       for name, knob in knobs.items():
         row[f'knobs/{name}'] = meta['knobs'][name]
         meta['knobs'][name] = knob.update(
