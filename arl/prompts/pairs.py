@@ -31,6 +31,37 @@ def best_against_worst(
   return made
 
 
+def data_against_policy(
+  groups: Sequence[episode.Group],
+) -> list[episode.Group]:
+  """What a demonstrator wrote over what the policy did: the pairs of SPIN.
+
+  arXiv:2401.01335. For `demonstrations.beside`, by who wrote them: 1 goes to
+  the demonstration and 0 to the first episode of the policy, whatever the two
+  earned. A task whose two are the same tokens is dropped, and so is one where
+  either is missing or has no token to learn.
+
+  Raises:
+    ValueError: episodes that do not tell which are demonstrations.
+  """
+  if any('demonstrated' not in e.extras for g in groups for e in g.episodes):
+    raise ValueError(
+      'pairs.data_against_policy: nothing tells which episodes are'
+      ' demonstrations; set config.rollout.strategy to'
+      " 'demonstrations.beside'."
+    )
+  made, by_id = [], {group.task.id: group for group in groups}
+  for group in groups:
+    shown = by_id.get(group.task.id + episode.DEMONSTRATION)
+    if not shown:
+      continue
+    both = [rows[0] for g in (shown, group) for rows in _whole(g)[:1]]
+    if len(both) == 2 and not np.array_equal(both[0].tokens, both[1].tokens):
+      pair = [_earning(one, group.task, 1.0 - i) for i, one in enumerate(both)]
+      made.append(group._replace(episodes=pair))
+  return made
+
+
 def first_step(groups: Sequence[episode.Group]) -> list[episode.Group]:
   """`best_against_worst`, cut to the first turn in which the two differ.
 
@@ -62,6 +93,15 @@ def _whole(group: episode.Group) -> list[list[episode.Episode]]:
     for rows in episode.trajectories(group.episodes)
     if episode.graded(rows[0]) and any(np.any(row.mask) for row in rows)
   ]
+
+
+def _earning(
+  one: episode.Episode, task: episode.Task, reward: float
+) -> episode.Episode:
+  """The episode as one of a task, with a reward on its last token."""
+  rewards = np.zeros_like(one.rewards)
+  rewards[-1] = reward
+  return one._replace(task=task, rewards=rewards)
 
 
 def _reward(rows: Sequence[episode.Episode]) -> float:
