@@ -89,6 +89,12 @@ COLUMNS = {
     EXTRA,
     f"{_STRATEGY}, such as 'vine.nine'",
   ),
+  'ranked': Column(
+    'true on an action of a search that was ranked among others',
+    '[B, T] bool',
+    EXTRA,
+    f"{_STRATEGY}, such as 'search.by_critic'",
+  ),
   'demonstrated': Column(
     'true in a sequence that a demonstrator wrote',
     '[B, T] bool',

@@ -103,6 +103,7 @@ def _sequence(rng, index):
     'baseline': np.full(n, 0.3 * group),
     'turn_value': np.cos(index + turn),
     'truncated': np.full(n, index % 3 == 1),
+    'ranked': np.full(n, index % 2 == 0),
     'demonstrated': np.full(n, group == 3),
     'mismatched': np.full(n, index in (2, 7)),
     'observed': turn % 2 == 1,

@@ -88,6 +88,7 @@ def columns(params, actions, rewards, old_value, behavior=POLICY):
     'rollout_entropy': entropy(behavior)[seen],
     'baseline': jnp.full(shape, greedy_return()),
     'truncated': jnp.zeros(shape, bool),
+    'ranked': jnp.ones(shape, bool),
     'demonstrated': jnp.zeros(shape, bool),
     'kind': jnp.full(shape, kinds.THINK),
     'logp': logp(params['policy'], actions),

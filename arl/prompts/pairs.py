@@ -1,6 +1,8 @@
 """Pairs out of rollouts: which two episodes of a task are compared."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -84,6 +86,74 @@ def first_step(groups: Sequence[episode.Group]) -> list[episode.Group]:
       cut = [_cut(one, turns[0]) for one in (best, worst)]
       made.append(group._replace(episodes=cut))
   return made
+
+
+def siblings(
+  groups: Sequence[episode.Group], *, theta: float = 0.2
+) -> list[episode.Group]:
+  """Every two actions of a search that were tried in one state.
+
+  The pairs of Agent Q (arXiv:2408.07199, 4.2), for the strategies of
+  `arl.rollout.search`: two actions whose values differ by more than `theta`, in
+  every state of the tree. All before an action is off the mask and all after it
+  cut off, the one of higher value comes first, and the values are the rewards:
+  what `reward.terms` added is not in them. Each pair is a task of its own.
+
+  A batch has room for half as many pairs as there are episodes; of more, those
+  whose values differ most stay. Ours: an action that was never tried has no
+  value, where a ranking would give it one.
+
+  Raises:
+    ValueError: episodes that are of no search.
+  """
+  found = [pair for group in groups for pair in _told_apart(group, theta)]
+  room = sum(len(group.episodes) // 2 for group in groups)
+  widest = sorted(range(len(found)), key=lambda i: -found[i].gap)[:room]
+  made = []
+  for index in sorted(widest):
+    task = found[index].task
+    task = task._replace(id=f'{task.id}/pair/{index}')
+    pair = [one._replace(task=task) for one in found[index].episodes]
+    made.append(episode.Group(task, pair))
+  return made
+
+
+class _Pair(NamedTuple):
+  """Two actions in one state, the better one first."""
+
+  task: episode.Task
+  gap: float
+  episodes: Sequence[episode.Episode]
+
+
+def _told_apart(group: episode.Group, theta: float) -> Iterator[_Pair]:
+  """The actions of a task that a search has told apart."""
+  for actions in _tried(group).values():
+    ranked = sorted(actions.values(), key=episode.total_reward, reverse=True)
+    for pair in itertools.combinations(ranked, 2):
+      gap = episode.total_reward(pair[0]) - episode.total_reward(pair[1])
+      if gap > theta:
+        yield _Pair(group.task, gap, pair)
+
+
+def _tried(group: episode.Group) -> dict[bytes, dict[bytes, episode.Episode]]:
+  """By state and action, as ids: an episode that ends there and earns it."""
+  tried: dict[bytes, dict[bytes, episode.Episode]] = {}
+  for one in group.episodes:
+    if 'action_value' not in one.extras:
+      raise ValueError(
+        f'pairs.siblings: the episodes of task {one.task.id!r} have no'
+        " 'action_value'; set config.rollout.strategy to a search, such as"
+        " 'search.by_likelihood'."
+      )
+    value = one.extras['action_value']
+    for turn in np.unique(one.turn[one.mask & np.isfinite(value)]):
+      said = np.flatnonzero(one.mask & (one.turn == turn))
+      cut = _cut(one, int(turn))
+      cut.rewards[-1] = value[said[-1]]
+      state = tried.setdefault(one.tokens[: said[0]].tobytes(), {})
+      state.setdefault(one.tokens[said].tobytes(), cut)
+  return tried
 
 
 def _whole(group: episode.Group) -> list[list[episode.Episode]]:

@@ -13,6 +13,7 @@ from arl.rollout import (
   demonstrations,
   greedy,
   recorded,
+  search,
   strategies,
   vine,
 )
@@ -94,6 +95,7 @@ def test_environments_fill_more():
     (demonstrations.beside, {'demonstrated'}, {'rollout_entropy'}),
     (demonstrations.noisy, set(), {'rollout_entropy'}),
     (vine.nine, {'turn_value'}, set()),
+    (search.by_critic, {'ranked'}, set()),
   ],
 )
 def test_strategies_fill_more_and_less(strategy, more, less):
@@ -128,6 +130,7 @@ def test_together_they_fill_the_table():
         recorded.unpaired,
         conversations.with_observations,
         vine.nine,
+        search.by_critic,
       )
       for b in (0, 4)
     )
