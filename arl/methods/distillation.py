@@ -142,8 +142,8 @@ def privileged(*, high: ranges.Positive = 1.0) -> compose.Objective:
   """Self-distillation from a teacher that is told more: TRL's SDPO, sampled.
 
   The teacher is the policy, an average of it or its base with a solution or
-  feedback in its context; the strategies of `arl.rollout.privileged` ask the
-  policy itself. The ratio's weight is at most 1 + high. Beware: up to
+  feedback in its context; the strategies of `arl.rollout.privileged` ask any of
+  the three. The ratio's weight is at most 1 + high. Beware: up to
   17% of relative accuracy is reported lost (arXiv:2607.05184), as tokens that
   reconsider are trained away; see `guarded`. Status: official code (TRL) read.
   """

@@ -4,7 +4,8 @@ What the policy sampled is scored once more by the same engine, with the weights
 that sampled it, behind another beginning: the prompt with a hint before it. The
 tokens of the policy and of the environment stay the ids that they are. The
 scores are the column `teacher_logp`; see `distillation.privileged` for what is
-known of the harm that this may do.
+known of the harm that this may do. Other weights may score in its place, as a
+`teacher`: those that the run started from, or an average of the policy's own.
 """
 
 from collections.abc import Sequence
@@ -24,15 +25,20 @@ def told_answer(
   chat: chat_lib.Chat,
   tasks: Sequence[episode.Task],
   plan: strategies.Plan,
+  *,
+  teacher: engine_lib.Engine | None = None,
 ) -> list[episode.Episode]:
   """Multi-turn episodes, scored by the policy that is told the right answer.
 
   The context that they may fill is shorter by the longest hint.
 
-  Arguments and errors as of `strategies.multi_turn`.
+  Arguments and errors as of `strategies.multi_turn`, and:
+
+  Args:
+    teacher: what scores behind the hint; None for the engine itself.
   """
   hints = [hinted.answer(env, task) for task in tasks]
-  return _behind(engine, env, chat, tasks, plan, hints)
+  return _behind(engine, env, chat, tasks, plan, hints, teacher or engine)
 
 
 def told_steps(
@@ -41,10 +47,12 @@ def told_steps(
   chat: chat_lib.Chat,
   tasks: Sequence[episode.Task],
   plan: strategies.Plan,
+  *,
+  teacher: engine_lib.Engine | None = None,
 ) -> list[episode.Episode]:
   """As `told_answer`; the hint is what the environment's oracle would do."""
   hints = [hinted.steps(env, task) for task in tasks]
-  return _behind(engine, env, chat, tasks, plan, hints)
+  return _behind(engine, env, chat, tasks, plan, hints, teacher or engine)
 
 
 def told_success(
@@ -53,6 +61,8 @@ def told_success(
   chat: chat_lib.Chat,
   tasks: Sequence[episode.Task],
   plan: strategies.Plan,
+  *,
+  teacher: engine_lib.Engine | None = None,
 ) -> list[episode.Episode]:
   """As `told_answer`; the hint is what the best rollout of the task did.
 
@@ -71,11 +81,12 @@ def told_success(
     better = _earned(other) > _earned(one)
     said = ' '.join(exchange.action for exchange in other.exchanges)
     hints.append(said if better else None)
-  return _scored(engine, chat, plan, made, hints)
+  return _scored(teacher or engine, chat, plan, made, hints)
 
 
 for _strategy in (told_answer, told_steps, told_success):
   _strategy.gives = frozenset({'teacher_logp'})  # type: ignore[attr-defined]
+  _strategy.takes = frozenset({'teacher'})  # type: ignore[attr-defined]
 told_answer.asks = frozenset({'answer'})  # type: ignore[attr-defined]
 
 
@@ -83,7 +94,9 @@ def _earned(one: episode.Episode) -> float:
   return episode.total_reward(one) if episode.graded(one) else -np.inf
 
 
-def _behind(engine, env, chat, tasks, plan, hints) -> list[episode.Episode]:
+def _behind(
+  engine, env, chat, tasks, plan, hints, teacher
+) -> list[episode.Episode]:
   """Rolls out with room for the hint of each task, and scores behind it."""
   longer = [
     len(chat.opening(hinted.told(task, hint))) - len(chat.opening(task))
@@ -95,10 +108,10 @@ def _behind(engine, env, chat, tasks, plan, hints) -> list[episode.Episode]:
     engine, env, chat, tasks, plan._replace(limits=limits)
   )
   each = [hint for hint in hints for _ in range(plan.samples)]
-  return _scored(engine, chat, plan, made, each)
+  return _scored(teacher, chat, plan, made, each)
 
 
-def _scored(engine, chat, plan, made, hints) -> list[episode.Episode]:
+def _scored(teacher, chat, plan, made, hints) -> list[episode.Episode]:
   """The episodes with `teacher_logp`; that of one without a hint is its own."""
   rows = {}
   for i, (one, hint) in enumerate(zip(made, hints)):
@@ -107,7 +120,7 @@ def _scored(engine, chat, plan, made, hints) -> list[episode.Episode]:
     row = _hinted(chat, one, hint)
     if len(row) <= plan.limits.context:
       rows[i] = row
-  scores = engine.score(list(rows.values()), plan.sampling.temperature)
+  scores = teacher.score(list(rows.values()), plan.sampling.temperature)
   told = dict(zip(rows, scores, strict=True))
   return [_told(one, told.get(i, one.logp)) for i, one in enumerate(made)]
 

@@ -63,6 +63,18 @@ def test_every_way_to_be_told_more(told, method):
   assert config.rollout.reconsidering == (self_distill.CHECKS if read else '')
 
 
+def test_who_is_told_more():
+  live, base, average = (
+    self_distill.get_config(f'model=some/folder,teacher={teacher}')
+    for teacher in self_distill.TEACHERS
+  )
+  for config, teacher, share in (
+    (live, '', 0.0), (base, 'some/folder', 0.0), (average, '', 0.05),
+  ):  # fmt: skip
+    build.check(config)
+    assert (config.model.teacher, config.model.average) == (teacher, share)
+
+
 def test_half_of_the_demonstrations_have_hints():
   config = self_distill_sft.get_config()
   env = build.named(config.env, 'arl.envs')
