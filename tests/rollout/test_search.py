@@ -11,7 +11,7 @@ import tiny as tiny_lib
 
 from arl import episode
 from arl.envs import base
-from arl.models import transformer
+from arl.models import tokenizers, transformer
 from arl.prompts import pairs
 from arl.rollout import chat, engine, local, ranking, search, strategies
 
@@ -198,6 +198,43 @@ def test_a_critic_that_cannot_be_asked_leaves_the_outcomes():
     np.testing.assert_array_equal(one.tokens, other.tokens)
     for name in ('action_value', 'ranked'):
       np.testing.assert_array_equal(one.extras[name], other.extras[name])
+
+
+def test_a_critic_that_is_understood_guides_the_search():
+  tokenizer = tokenizers.characters()
+  samples, questions = 5, []
+
+  def script(request):
+    *_, sample, _ = request.path
+    text = (
+      [*'baac', '2 > 1 > 3'][sample - samples] if sample >= samples else 'b'
+    )
+    if sample == samples + 4:
+      questions.append(tokenizer.decode(request.tokens))
+    return tokenizer.encode(text, add_special_tokens=False)
+
+  env = test_vine.counted()
+  made = search.by_critic(
+    test_vine.Counting(script),
+    env,
+    chat.chat(tokenizer, observation_role='user'),
+    [env.task(base.TRAIN, 0)],
+    strategies.Plan(
+      samples,
+      engine.Sampling(),
+      LIMITS._replace(context=400, turn_tokens=12),
+      (5,),
+    ),
+  )
+  plain, worth = simulated('bac', samples, 0.5, 1.0, [1 / 2, 1, 1 / 3])
+  assert all('1. b\n2. a\n3. c\n' in each for each in questions)
+  for one, (said, depth, _) in zip(made, plain, strict=True):
+    assert ''.join(each.action for each in one.exchanges) == said
+    for turn in range(depth):
+      here = one.mask & (one.turn == turn)
+      value = one.extras['action_value'][here]
+      np.testing.assert_allclose(value, worth[said[: turn + 1]], 1e-6)
+      assert np.all(one.extras['ranked'][here])
 
 
 @pytest.mark.parametrize(
