@@ -101,6 +101,12 @@ COLUMNS = {
     EXTRA,
     f"{_STRATEGY}, such as 'demonstrations.beside'",
   ),
+  'hinted': Column(
+    'true in a sequence that the teacher was told more about',
+    '[B, T] bool',
+    EXTRA,
+    f"{_STRATEGY}, such as 'privileged.told_skill'",
+  ),
   'mismatched': Column(
     'true in a sequence whose answer is that to another prompt',
     '[B, T] bool',

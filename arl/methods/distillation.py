@@ -187,9 +187,10 @@ def seed(
   """SEED (arXiv:2607.14777): the base, and a pull to hindsight skills.
 
   `teacher_logp` is that of the policy with a skill in its context, which it
-  wrote about the finished trajectory. Left out: the stage that teaches it to
-  write them; with `privileged.told_success` the skill is what the best rollout
-  of the task did. Status: published, details from summaries.
+  wrote about the finished trajectory: `privileged.told_skill`, after a stage
+  that teaches it to write them (`skills.make`); see
+  experiments/pipelines/seed.py. Where it wrote none there is no pull. Status:
+  published, details from summaries.
   """
   loss = functools.partial(distillation.hindsight, sharpness=sharpness)
   term = compose.Term(

@@ -61,6 +61,11 @@ def short() -> Form:
   return Form(ask=_ask_short, read=_read_digit, write=str)
 
 
+def shown(task: episode.Task, exchanges: Sequence[episode.Exchange]) -> str:
+  """The prompt of a task and what was done, marked line by line."""
+  return '\n'.join([*_marked(_TASK, task.prompt), told(exchanges)])
+
+
 def told(exchanges: Sequence[episode.Exchange]) -> str:
   """What was done and seen, marked line by line.
 
@@ -92,8 +97,7 @@ def _ask_rubric(
 def _ask_short(
   task: episode.Task, exchanges: Sequence[episode.Exchange]
 ) -> tuple[str, str]:
-  asked = '\n'.join(_marked(_TASK, task.prompt))
-  return '', f'judge\n{asked}\n{told(exchanges)}'
+  return '', f'judge\n{shown(task, exchanges)}'
 
 
 def _read_digit(text: str) -> verdict.Verdict:

@@ -3,9 +3,10 @@
 What the policy sampled is scored once more by the same engine, with the weights
 that sampled it, behind another beginning: the prompt with a hint before it. The
 tokens of the policy and of the environment stay the ids that they are. The
-scores are the column `teacher_logp`; see `distillation.privileged` for what is
-known of the harm that this may do. Other weights may score in its place, as a
-`teacher`: those that the run started from, or an average of the policy's own.
+scores are the column `teacher_logp`, and `hinted` is true where there was a
+hint; see `distillation.privileged` for what is known of the harm that this may
+do. Other weights may score in its place, as a `teacher`: those that the run
+started from, or an average of the policy's own.
 """
 
 from collections.abc import Sequence
@@ -13,10 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from arl import episode
-from arl.envs import base, hinted
+from arl.envs import base, hinted, skills
+from arl.rollout import asides, strategies
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
-from arl.rollout import strategies
 
 
 def told_answer(
@@ -68,7 +69,7 @@ def told_success(
 
   Nothing is asked of the environment beside rewards. An episode that earned as
   much as the best, or that has no room for the hint, is taught nothing: its
-  `teacher_logp` are the engine's own.
+  `teacher_logp` are the engine's own, and `hinted` is false.
   """
   made = strategies.multi_turn(engine, env, chat, tasks, plan)
   best = {
@@ -84,8 +85,51 @@ def told_success(
   return _scored(teacher or engine, chat, plan, made, hints)
 
 
-for _strategy in (told_answer, told_steps, told_success):
-  _strategy.gives = frozenset({'teacher_logp'})  # type: ignore[attr-defined]
+def told_skill(
+  engine: engine_lib.Engine,
+  env: base.Env,
+  chat: chat_lib.Chat,
+  tasks: Sequence[episode.Task],
+  plan: strategies.Plan,
+  *,
+  teacher: engine_lib.Engine | None = None,
+) -> list[episode.Episode]:
+  """As `told_answer`; the hint is the skill that the policy itself then wrote.
+
+  One about each episode, as of SEED (arXiv:2607.14777) with its scope of an
+  episode. An episode about which it wrote none, or that has no room for it, is
+  taught nothing.
+  """
+  made = strategies.multi_turn(engine, env, chat, tasks, plan)
+  asked = [_about(one) if episode.graded(one) else None for one in made]
+  said = asides.ask(engine, chat, plan, asked)
+  hints = [
+    _spelt(chat, one, skills.read(answers[0].text)) if answers else None
+    for one, answers in zip(made, said)
+  ]
+  return _scored(teacher or engine, chat, plan, made, hints)
+
+
+def _about(one: episode.Episode) -> episode.Task:
+  solved = episode.total_reward(one) >= episode.SOLVED
+  return skills.asked(one.task, one.exchanges, solved)
+
+
+def _spelt(chat, one: episode.Episode, hint: str | None) -> str | None:
+  """The hint, if the template can show it."""
+  if hint is None:
+    return None
+  try:
+    chat.opening(hinted.told(one.task, hint))
+  except chat_lib.UnfitText:
+    return None
+  return hint
+
+
+for _strategy in (told_answer, told_steps, told_success, told_skill):
+  _strategy.gives = frozenset(  # type: ignore[attr-defined]
+    {'teacher_logp', 'hinted'}
+  )
   _strategy.takes = frozenset({'teacher'})  # type: ignore[attr-defined]
 told_answer.asks = frozenset({'answer'})  # type: ignore[attr-defined]
 
@@ -122,7 +166,7 @@ def _scored(teacher, chat, plan, made, hints) -> list[episode.Episode]:
       rows[i] = row
   scores = teacher.score(list(rows.values()), plan.sampling.temperature)
   told = dict(zip(rows, scores, strict=True))
-  return [_told(one, told.get(i, one.logp)) for i, one in enumerate(made)]
+  return [_told(one, told.get(i)) for i, one in enumerate(made)]
 
 
 def _hinted(chat, one: episode.Episode, hint: str) -> list[int]:
@@ -132,8 +176,12 @@ def _hinted(chat, one: episode.Episode, hint: str) -> list[int]:
   return [*chat.opening(hinted.told(one.task, hint)), *rest]
 
 
-def _told(one: episode.Episode, score: np.ndarray) -> episode.Episode:
-  """The episode with the scores of a row that ends as it does."""
+def _told(one: episode.Episode, found: np.ndarray | None) -> episode.Episode:
+  """The episode with the scores of a row that ends as it does, or its own."""
+  score = one.logp if found is None else found
   column = np.where(one.mask, score[len(score) - len(one.tokens) :], 0)
-  extras = {**one.extras, 'teacher_logp': column.astype(np.float32)}
-  return one._replace(extras=extras)
+  told = {
+    'teacher_logp': column.astype(np.float32),
+    'hinted': np.full(len(one.tokens), found is not None),
+  }
+  return one._replace(extras={**one.extras, **told})

@@ -13,9 +13,9 @@ import numpy as np
 from arl import episode
 from arl.envs import base
 from arl.rewards import judge, judgements, verdict
+from arl.rollout import asides, strategies
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
-from arl.rollout import resume, strategies
 
 Strategy = Callable[..., list[episode.Episode]]
 
@@ -48,24 +48,9 @@ def judged(form: judgements.Form, *, times: int = 3) -> Strategy:
   ) -> list[episode.Episode]:
     """Multi-turn episodes, judged; as `strategies.multi_turn`."""
     made = strategies.multi_turn(engine, env, chat, tasks, plan)
-    prompts = [_prompt(form, one, chat, plan.limits) for one in made]
-    requests = [
-      _request(ids, plan, place, i)
-      for place, ids in enumerate(prompts)
-      if isinstance(ids, list)
-      for i in range(times)
-    ]
-    sampling = plan.sampling._replace(
-      stop=chat.stop, stop_text=(), entropy=False, experts=False
-    )
-    said = iter(resume.generate(engine.generate, requests, sampling))
-    verdicts = [
-      [_read(form, next(said), chat) for _ in range(times)]
-      if isinstance(ids, list)
-      else [ids]
-      for ids in prompts
-    ]
-    return [_rewarded(*each) for each in zip(made, verdicts)]
+    asked = [_asked(form, one) if episode.graded(one) else None for one in made]
+    said = asides.ask(engine, chat, plan, asked, times)
+    return [_rewarded(form, *each) for each in zip(made, said)]
 
   return strategy
 
@@ -74,47 +59,20 @@ rubric = judged(judgements.rubric())
 short = judged(judgements.short())
 
 
-def _prompt(form, one, chat, limits) -> list[int] | verdict.Verdict:
-  """The ids that ask for a judgement, or why there can be none."""
-  if not episode.graded(one):
-    return verdict.error(one.error)
+def _asked(form: judgements.Form, one: episode.Episode) -> episode.Task:
   system, prompt = form.ask(one.task, one.exchanges)
-  try:
-    ids = chat.opening(episode.Task(one.task.id, prompt, {}, system))
-  except chat_lib.UnfitText as error:
-    return verdict.error(f'it cannot be shown to a judge: {error}')
-  if len(ids) >= limits.context:
-    return verdict.error(
-      f'to be judged it takes {len(ids)} tokens, which leaves no room in a'
-      f' context of {limits.context}; raise rollout.context'
-    )
-  return ids
-
-
-def _request(ids, plan, place, index) -> engine_lib.Request:
-  """The request of a judgement, whose randomness no turn has."""
-  task, sample = divmod(place, plan.samples)
-  limits = plan.limits
-  return engine_lib.Request(
-    tokens=tuple(ids),
-    max_tokens=min(limits.turn_tokens, limits.context - len(ids)),
-    path=(*plan.path, task, sample, limits.max_turns + index),
-  )
-
-
-def _read(form, said: engine_lib.Sample, chat) -> verdict.Verdict:
-  if said.finish == engine_lib.LENGTH:
-    return verdict.error('the judge came to no end')
-  return form.read(chat.decode([int(i) for i in said.tokens]))
+  return episode.Task(one.task.id, prompt, {}, system)
 
 
 def _rewarded(
-  one: episode.Episode, verdicts: Sequence[verdict.Verdict]
+  form: judgements.Form, one: episode.Episode, said: Sequence[asides.Said]
 ) -> episode.Episode:
   """The episode with the mean of its judgements, or without a grade."""
-  if not episode.graded(one):
+  if not said:
     return one
-  score, _, why = judge.mean(verdicts)
+  score, _, why = judge.mean(
+    [verdict.error(x.error) if x.error else form.read(x.text) for x in said]
+  )
   if score is None:
     return one._replace(status=episode.REWARD_ERROR, error=why)
   rewards = np.zeros_like(one.rewards)

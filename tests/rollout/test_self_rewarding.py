@@ -117,7 +117,7 @@ def test_what_cannot_be_spelled_is_no_grade():
   form = judgements.short()._replace(ask=lambda task, done: ('', 'é'))
   made, _ = play(lambda *_: '5', strategy=self_rewarding.judged(form))
   assert {e.status for e in made} == {episode.REWARD_ERROR}
-  assert 'cannot be shown to a judge' in made[0].error
+  assert 'it cannot be shown: ' in made[0].error
 
 
 def test_the_pairs_of_the_spec():
