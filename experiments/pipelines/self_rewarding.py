@@ -10,8 +10,9 @@ the reference being where the iteration began: one batch, all of which is
 sampled and judged before the first update. No reward of the environment is
 learnt from; `environment/success` and `environment/correlation` say what became
 of it, `policy/preferred_tokens` and `policy/other_tokens` whether length is
-rewarded. Ours: the rubric is a digit for right or wrong, and sampling is at
-temperature 1, where theirs is at 0.7 with top-p 0.9.
+rewarded. Ours: the rubric is a digit for right or wrong, each iteration plays
+the same tasks where theirs has new ones, and sampling is at temperature 1,
+where theirs is at 0.7 with top-p 0.9.
 
 Arguments: seed=N; quick (a smoke run, learns nothing).
 """
