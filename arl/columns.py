@@ -120,11 +120,23 @@ COLUMNS = {
     EXTRA,
     f"{_STRATEGY}, such as 'vine.nine'",
   ),
+  'ranked': Column(
+    'true on an action of a search that was ranked among others',
+    '[B, T] bool',
+    EXTRA,
+    f"{_STRATEGY}, such as 'search.by_critic'",
+  ),
   'demonstrated': Column(
     'true in a sequence that a demonstrator wrote',
     '[B, T] bool',
     EXTRA,
     f"{_STRATEGY}, such as 'demonstrations.beside'",
+  ),
+  'hinted': Column(
+    'true in a sequence that the teacher was told more about',
+    '[B, T] bool',
+    EXTRA,
+    f"{_STRATEGY}, such as 'privileged.told_skill'",
   ),
   'mismatched': Column(
     'true in a sequence whose answer is that to another prompt',

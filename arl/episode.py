@@ -27,6 +27,14 @@ TRUNCATED = frozenset({MAX_TURNS, MAX_TOKENS, MAX_SECONDS})
 GRADED = TRUNCATED | {FINISHED}
 STATUSES = GRADED | {ENVIRONMENT_ERROR, REWARD_ERROR, INFRASTRUCTURE_ERROR}
 
+# The extra that keeps what the environment paid, where a strategy has given an
+# episode other rewards.
+PAID = 'environment_rewards'
+
+# Ends the id of a demonstration's task, where it stands beside what the policy
+# did in the same task.
+DEMONSTRATION = '/demonstration'
+
 # What a success has earned at least; rewards are float32 and may come in parts.
 SOLVED = 1 - 1e-6
 

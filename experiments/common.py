@@ -41,6 +41,7 @@ def base() -> ml_collections.ConfigDict:
         'remat': 'none',
         'logit_chunk': 0,
         'teacher': '',
+        'average': 0.0,
         'critic': '',
         'value_bins': 0,
       },

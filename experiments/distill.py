@@ -53,6 +53,8 @@ DISTILLED: dict[str, dict] = {
   'opd_tail': {'name': 'matching.opd_tail', 'k': 16},
   'opd_candidates': {'name': 'matching.opd_candidates', 'k': 16, 'clip': 0.2},
   'gkd': {'name': 'matching.gkd', 'beta': 0.5, 'k': 64},
+  # Half of the sequences are the student's own, half the demonstrator's.
+  'gkd_mixed': {'name': 'matching.gkd', 'beta': 0.5, 'k': 64},
   'gkd_full': {'name': 'matching.gkd_full'},
   'kd_full': {'name': 'matching.kd_full'},
   'opad': {'name': 'matching.opad'},
@@ -81,4 +83,8 @@ def get_config(arg: str | None = None):
   config.method = DISTILLED[chosen['method']]
   # A teacher has something to say of groups that are all right or all wrong.
   config.prompts.select = 'select.everything'
+  if chosen['method'] == 'gkd_mixed':
+    config.rollout.strategy = 'demonstrations.beside'
+    config.prompts.batch *= config.prompts.samples // 2
+    config.prompts.samples = 2
   return config

@@ -1,7 +1,7 @@
 """The quickstart's task, learnt from oneself with more in the context.
 
 What the policy did is scored by the policy itself, told the answer or the steps
-to it before the prompt.
+to it before the prompt: the policy of now, or weights of it that move less.
 
   python -m launch.train --config=experiments/self_distill.py:model=DIR \
     --workdir=runs/self_distill/steps
@@ -12,12 +12,15 @@ read such hints. What it does to looking things up before answering:
 
 Arguments: model=DIR; told=answer, steps or success (what the best rollout of
 the task did); method=NAME, privileged, guarded or seed (rewards, too);
-quick (a minute's smoke run, learns nothing).
+teacher=live, base (the weights that the run starts from) or average (of the
+policy's own over batches); quick (a minute's smoke run, learns nothing).
 """
 
 from experiments import common, quickstart
 
 TOLD = ('answer', 'steps', 'success')
+# Who is told more: the policy of now, what it started from, or its average.
+TEACHERS = ('live', 'base', 'average')
 METHODS = {
   'privileged': {'name': 'distillation.privileged', 'high': 1.0},
   'guarded': {
@@ -40,9 +43,11 @@ def get_config(arg: str | None = None):
     model='runs/self_distill/sft/final',
     told='steps',
     method='privileged',
+    teacher='live',
     quick=False,
   )
-  for name, known in (('told', TOLD), ('method', METHODS)):
+  all_known = (('told', TOLD), ('method', METHODS), ('teacher', TEACHERS))
+  for name, known in all_known:
     if chosen[name] not in known:
       raise ValueError(
         f'config argument {name}={chosen[name]}: known are {", ".join(known)}.'
@@ -56,4 +61,8 @@ def get_config(arg: str | None = None):
   if chosen['method'] == 'guarded':
     config.rollout.reconsidering = CHECKS
   config.prompts.select = 'select.everything'
+  if chosen['teacher'] == 'base':
+    config.model.teacher = chosen['model']
+  if chosen['teacher'] == 'average':
+    config.model.average = 0.05
   return config

@@ -210,6 +210,10 @@ def test_online_dpo_at_its_reference_follows_the_chance_to_win():
   acting = binding.on(online.ratio, ref_logp='old_logp')
   part = online._replace(ratio=acting)
   _close(mdp.expected_of(part, 2), -0.3 * mdp.exact(_wins))
+  # Here the reference is what sampled, so it is the recipe as it stands.
+  _close(
+    mdp.expected_of(preference.agent_q(beta=0.3), 2), -0.3 * mdp.exact(_wins)
+  )
 
 
 def test_normalizing_reweighs_each_group_by_its_deviation():

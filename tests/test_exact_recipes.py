@@ -72,6 +72,7 @@ EXACT: dict[str, str] = {
   'regression.lpo_center': 'on policy: target less share, of each sequence',
   'regression.lpo_mean': 'on policy: target less share, of each sequence',
   'preference.dpo': 'online, at its reference: of the chance to win',
+  'preference.agent_q': 'on policy: of the chance to win',
   'regression.garl': 'of the Tsallis loss: q = 0, else to O(1 / group)',
   'regression.paft': 'of the Tsallis loss: q = 0, else to O(1 / group)',
   'regression.pair_soft': 'of the chance to win',

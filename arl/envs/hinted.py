@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from arl import episode, names
-from arl.envs import base
+from arl.envs import base, skills
 
 HINT = 'hint'  # the key of a task's data
 _LONGEST = 64  # actions of a solution
@@ -43,7 +43,12 @@ def steps(env: base.Env, task: episode.Task) -> str:
   return ' '.join(exchange.action for exchange in played)
 
 
-HINTS = {'answer': answer, 'steps': steps}
+def skill(env: base.Env, task: episode.Task) -> str:
+  """The skill of an episode of the demonstrator: what to do, or to avoid."""
+  return skills.own(env, task, _LONGEST)
+
+
+HINTS = {'answer': answer, 'steps': steps, 'skill': skill}
 
 
 def told(task: episode.Task, hint: str) -> episode.Task:
@@ -55,11 +60,11 @@ def make(*, env: Mapping[str, Any], hint: str) -> base.Env:
   """The tasks of an environment, each behind a hint that its demonstrator uses.
 
   Told the answer he gives it at once, whatever he could find out; told the
-  steps he takes them.
+  steps, or a skill, he takes the steps.
 
   Args:
     env: the block of the environment, `name` and keywords.
-    hint: 'answer' or 'steps'.
+    hint: 'answer', 'steps' or 'skill'.
 
   Raises:
     ValueError: an unknown hint, or an environment without a name.
@@ -73,6 +78,7 @@ def make(*, env: Mapping[str, Any], hint: str) -> base.Env:
   act = {
     'answer': lambda state, rng: answer(inner, state.task),
     'steps': lambda state, rng: inner.oracle(state.inner),
+    'skill': lambda state, rng: inner.oracle(state.inner),
   }[hint]
   return inner._replace(
     task=functools.partial(_task, inner, hint),

@@ -61,6 +61,28 @@ def success(
   }
 
 
+def judged(episodes: Sequence[episode.Episode]) -> dict[str, float]:
+  """How rewards of another, such as a judge, track those of the environment.
+
+  Of the graded episodes that keep what the environment paid (`episode.PAID`):
+  `success` by that, and Pearson's `correlation` of both total rewards, 0 where
+  one of them is constant. Nothing where there are none.
+  """
+  both = [
+    (episode.total_reward(one), np.sum(one.extras[episode.PAID]))
+    for one in episodes
+    if episode.graded(one) and episode.PAID in one.extras
+  ]
+  if not both:
+    return {}
+  given, paid = np.transpose(both)
+  varied = np.ptp(given) > 0 and np.ptp(paid) > 0
+  return {
+    'success': float(np.mean(paid >= episode.SOLVED)),
+    'correlation': float(np.corrcoef(given, paid)[0, 1]) if varied else 0.0,
+  }
+
+
 def means(
   graded: Sequence[episode.Episode], threshold: float = episode.SOLVED
 ) -> dict[str, float]:

@@ -140,6 +140,7 @@ def trusted(
 def hindsight(
   logp: jax.Array,
   teacher_logp: jax.Array,
+  hinted: jax.Array,
   *,
   sharpness: ranges.Positive = 5.0,
 ) -> jax.Array:
@@ -148,9 +149,10 @@ def hindsight(
   SEED (arXiv:2607.14777): the teacher is the policy with a skill in its
   context, written in hindsight, and g, without a gradient, is near 1 where the
   skill makes the token likelier. So the gradient is -g that of logp: a pull on
-  the policy's own tokens. The value may be negative.
+  the policy's own tokens. The value may be negative. Where there was no hint
+  both are 0.
   """
   likelier = jax.lax.stop_gradient(gap(teacher_logp, logp))
-  gate = jax.nn.sigmoid(sharpness * likelier)
+  gate = jnp.where(hinted, jax.nn.sigmoid(sharpness * likelier), 0)
   teacher_logp = jax.lax.stop_gradient(logps.finite(teacher_logp))
   return gate * (teacher_logp - logp)

@@ -97,6 +97,11 @@ def clip_fraction(
   return _share(objective != free)
 
 
+def ranked(ranked: jax.Array) -> jax.Array:
+  """1 where a search had its actions ranked."""
+  return _share(ranked)
+
+
 def _share(where):
   return jnp.where(where, 1.0, 0.0)
 

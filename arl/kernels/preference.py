@@ -260,6 +260,27 @@ def margin(
   return jax.lax.stop_gradient(h)
 
 
+def preferred_tokens(
+  preferred: jax.Array, mask: jax.Array, seq: levels.Level, group: levels.Level
+) -> jax.Array:
+  """How many tokens the preferred sequence of the token's pair has."""
+  return _length(preferred, mask, seq, group, 1)
+
+
+def other_tokens(
+  preferred: jax.Array, mask: jax.Array, seq: levels.Level, group: levels.Level
+) -> jax.Array:
+  """How many tokens that has which another is preferred to."""
+  return _length(preferred, mask, seq, group, -1)
+
+
+def _length(preferred, mask, seq, group, sign):
+  mark, there = _marks(preferred, mask, seq, group)
+  count = levels.total(mask.astype(mark.dtype), seq, mask)
+  length = _between(count, jnp.maximum(sign * mark, 0), group)
+  return jnp.where(there, length, 0)
+
+
 def accuracy(
   log_ratio: jax.Array,
   preferred: jax.Array,

@@ -142,8 +142,8 @@ def privileged(*, high: ranges.Positive = 1.0) -> compose.Objective:
   """Self-distillation from a teacher that is told more: TRL's SDPO, sampled.
 
   The teacher is the policy, an average of it or its base with a solution or
-  feedback in its context; the strategies of `arl.rollout.privileged` ask the
-  policy itself. The ratio's weight is at most 1 + high. Beware: up to
+  feedback in its context; the strategies of `arl.rollout.privileged` ask any of
+  the three. The ratio's weight is at most 1 + high. Beware: up to
   17% of relative accuracy is reported lost (arXiv:2607.05184), as tokens that
   reconsider are trained away; see `guarded`. Status: official code (TRL) read.
   """
@@ -187,9 +187,10 @@ def seed(
   """SEED (arXiv:2607.14777): the base, and a pull to hindsight skills.
 
   `teacher_logp` is that of the policy with a skill in its context, which it
-  wrote about the finished trajectory. Left out: the stage that teaches it to
-  write them; with `privileged.told_success` the skill is what the best rollout
-  of the task did. Status: published, details from summaries.
+  wrote about the finished trajectory: `privileged.told_skill`, after a stage
+  that teaches it to write them (`skills.make`); see
+  experiments/pipelines/seed.py. Where it wrote none there is no pull. Status:
+  published, details from summaries.
   """
   loss = functools.partial(distillation.hindsight, sharpness=sharpness)
   term = compose.Term(

@@ -66,8 +66,11 @@ def gkd(*, beta: ranges.Fraction = 0.5, k: ranges.Count = 64) -> compose.Term:
   """Generalized knowledge distillation (arXiv:2306.13649): beta-JSD.
 
   Over the teacher's k likeliest tokens and a tail; 0 is the forward and 1 the
-  reverse KL. The paper mixes what the student and what the teacher wrote, half
-  and half: that is the strategy's choice. Status: official code (TRL) read.
+  reverse KL. Of its sequences the paper has a share lambda written by the
+  student, 0.5 by default, and the rest given: that is the strategy's choice, 1
+  with `strategies.multi_turn`, 0 with `demonstrations.noisy` and 0.5 with
+  `demonstrations.beside` and two samples a task, in every batch where the paper
+  draws a coin for it. Status: official code (TRL) read.
   """
   return _matched(functools.partial(candidates.jsd, beta=beta, k=k))
 

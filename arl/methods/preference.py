@@ -10,13 +10,14 @@ import functools
 from arl import ranges
 from arl.kernels import (
   aggregations,
+  monitors,
   preference,
   prospect,
   ratios,
   regressions,
   surrogates,
 )
-from arl.methods import compose, terms
+from arl.methods import binding, compose, terms
 
 _PAIRED = (
   ('preferred', regressions.moved_mass),
@@ -26,6 +27,8 @@ _EACH_PAIR = compose.on_kept(aggregations.group_mean)
 _WATCHED = (
   ('margin', preference.margin),
   ('accuracy', preference.accuracy),
+  ('preferred_tokens', preference.preferred_tokens),
+  ('other_tokens', preference.other_tokens),
 )
 
 
@@ -86,6 +89,21 @@ def step_dpo(*, beta: ranges.Positive = 0.5) -> compose.Objective:
   read.
   """
   return dpo(beta=beta)
+
+
+def agent_q(*, beta: ranges.Positive = 0.1) -> compose.Objective:
+  """Agent Q (arXiv:2408.07199): DPO on actions that a tree search told apart.
+
+  The reference is what sampled the actions, by the log-probs that it gave them,
+  so that no second model is held; every batch begins at its reference. A
+  strategy of `search` collects and `pairs.siblings` compares; `ranked` is the
+  share of the tokens in whose state the critic gave a ranking. Left out: to
+  learn from the trees of earlier batches again. Status: published.
+  """
+  return dpo(beta=beta)._replace(
+    ratio=binding.on(preference.summed, ref_logp='rollout_logp'),
+    monitors=(*_WATCHED, ('ranked', monitors.ranked)),
+  )
 
 
 def ipo(*, beta: ranges.Positive = 0.1) -> compose.Objective:

@@ -1,6 +1,8 @@
 """Pairs out of rollouts: which two episodes of a task are compared."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,6 +33,37 @@ def best_against_worst(
   return made
 
 
+def data_against_policy(
+  groups: Sequence[episode.Group],
+) -> list[episode.Group]:
+  """What a demonstrator wrote over what the policy did: the pairs of SPIN.
+
+  arXiv:2401.01335. For `demonstrations.beside`, by who wrote them: 1 goes to
+  the demonstration and 0 to the first episode of the policy, whatever the two
+  earned. A task whose two are the same tokens is dropped, and so is one where
+  either is missing or has no token to learn.
+
+  Raises:
+    ValueError: episodes that do not tell which are demonstrations.
+  """
+  if any('demonstrated' not in e.extras for g in groups for e in g.episodes):
+    raise ValueError(
+      'pairs.data_against_policy: nothing tells which episodes are'
+      ' demonstrations; set config.rollout.strategy to'
+      " 'demonstrations.beside'."
+    )
+  made, by_id = [], {group.task.id: group for group in groups}
+  for group in groups:
+    shown = by_id.get(group.task.id + episode.DEMONSTRATION)
+    if not shown:
+      continue
+    both = [rows[0] for g in (shown, group) for rows in _whole(g)[:1]]
+    if len(both) == 2 and not np.array_equal(both[0].tokens, both[1].tokens):
+      pair = [_earning(one, group.task, 1.0 - i) for i, one in enumerate(both)]
+      made.append(group._replace(episodes=pair))
+  return made
+
+
 def first_step(groups: Sequence[episode.Group]) -> list[episode.Group]:
   """`best_against_worst`, cut to the first turn in which the two differ.
 
@@ -55,6 +88,74 @@ def first_step(groups: Sequence[episode.Group]) -> list[episode.Group]:
   return made
 
 
+def siblings(
+  groups: Sequence[episode.Group], *, theta: float = 0.2
+) -> list[episode.Group]:
+  """Every two actions of a search that were tried in one state.
+
+  The pairs of Agent Q (arXiv:2408.07199, 4.2), for the strategies of
+  `arl.rollout.search`: two actions whose values differ by more than `theta`, in
+  every state of the tree. All before an action is off the mask and all after it
+  cut off, the one of higher value comes first, and the values are the rewards:
+  what `reward.terms` added is not in them. Each pair is a task of its own.
+
+  A batch has room for half as many pairs as there are episodes; of more, those
+  whose values differ most stay. Ours: an action that was never tried has no
+  value, where a ranking would give it one.
+
+  Raises:
+    ValueError: episodes that are of no search.
+  """
+  found = [pair for group in groups for pair in _told_apart(group, theta)]
+  room = sum(len(group.episodes) // 2 for group in groups)
+  widest = sorted(range(len(found)), key=lambda i: -found[i].gap)[:room]
+  made = []
+  for index in sorted(widest):
+    task = found[index].task
+    task = task._replace(id=f'{task.id}/pair/{index}')
+    pair = [one._replace(task=task) for one in found[index].episodes]
+    made.append(episode.Group(task, pair))
+  return made
+
+
+class _Pair(NamedTuple):
+  """Two actions in one state, the better one first."""
+
+  task: episode.Task
+  gap: float
+  episodes: Sequence[episode.Episode]
+
+
+def _told_apart(group: episode.Group, theta: float) -> Iterator[_Pair]:
+  """The actions of a task that a search has told apart."""
+  for actions in _tried(group).values():
+    ranked = sorted(actions.values(), key=episode.total_reward, reverse=True)
+    for pair in itertools.combinations(ranked, 2):
+      gap = episode.total_reward(pair[0]) - episode.total_reward(pair[1])
+      if gap > theta:
+        yield _Pair(group.task, gap, pair)
+
+
+def _tried(group: episode.Group) -> dict[bytes, dict[bytes, episode.Episode]]:
+  """By state and action, as ids: an episode that ends there and earns it."""
+  tried: dict[bytes, dict[bytes, episode.Episode]] = {}
+  for one in group.episodes:
+    if 'action_value' not in one.extras:
+      raise ValueError(
+        f'pairs.siblings: the episodes of task {one.task.id!r} have no'
+        " 'action_value'; set config.rollout.strategy to a search, such as"
+        " 'search.by_likelihood'."
+      )
+    value = one.extras['action_value']
+    for turn in np.unique(one.turn[one.mask & np.isfinite(value)]):
+      said = np.flatnonzero(one.mask & (one.turn == turn))
+      cut = _cut(one, int(turn))
+      cut.rewards[-1] = value[said[-1]]
+      state = tried.setdefault(one.tokens[: said[0]].tobytes(), {})
+      state.setdefault(one.tokens[said].tobytes(), cut)
+  return tried
+
+
 def _whole(group: episode.Group) -> list[list[episode.Episode]]:
   """The rows of each graded episode in which the policy said something."""
   return [
@@ -62,6 +163,15 @@ def _whole(group: episode.Group) -> list[list[episode.Episode]]:
     for rows in episode.trajectories(group.episodes)
     if episode.graded(rows[0]) and any(np.any(row.mask) for row in rows)
   ]
+
+
+def _earning(
+  one: episode.Episode, task: episode.Task, reward: float
+) -> episode.Episode:
+  """The episode as one of a task, with a reward on its last token."""
+  rewards = np.zeros_like(one.rewards)
+  rewards[-1] = reward
+  return one._replace(task=task, rewards=rewards)
 
 
 def _reward(rows: Sequence[episode.Episode]) -> float:

@@ -1,5 +1,6 @@
 """Text of others in a prompt, that cannot pose as more; and reading answers."""
 
+import hashlib
 import re
 import secrets
 from typing import Any
@@ -20,6 +21,19 @@ def nonce() -> str:
   return secrets.token_hex(8)
 
 
+def word_of(text: str) -> str:
+  """A word that depends on the whole of a text, so that it cannot hold it.
+
+  For a policy that is judged in a run that can be repeated.
+  """
+  return hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]
+
+
+def harmless(text: str) -> str:
+  """The text with the markers of chat templates in it broken up."""
+  return _MARKER.sub(r'\g<0> ', text)
+
+
 def fence(name: str, text: str, word: str) -> str:
   """A text between two lines that only whoever knows the word can write.
 
@@ -29,13 +43,12 @@ def fence(name: str, text: str, word: str) -> str:
   Args:
     name: what it is, for the reader.
     text: of anybody.
-    word: a `nonce`, made after the text was.
+    word: a `nonce`, made after the text was, or its `word_of`.
   """
   data = text
   while word in data:
     data = data.replace(word, '')
-  data = _MARKER.sub(r'\g<0> ', data)
-  return f'<{name} {word}>\n{data}\n</{name} {word}>'
+  return f'<{name} {word}>\n{harmless(data)}\n</{name} {word}>'
 
 
 def read_json(text: str, schema: dict[str, Any]) -> Any:

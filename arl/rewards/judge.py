@@ -131,6 +131,11 @@ async def ask(
   return await endpoint.ask(client, judge, asked, lambda t: read(t, rubric))
 
 
+def mean(verdicts: Sequence[verdict.Verdict]) -> verdict.Verdict:
+  """The mean of the judges that answered; an error if none did."""
+  return _among(verdicts, statistics.fmean)
+
+
 def median(verdicts: Sequence[verdict.Verdict]) -> verdict.Verdict:
   """The median of the judges that answered; an error if none did."""
   return _among(verdicts, statistics.median)

@@ -89,7 +89,7 @@ def beside(
   )
   shown = [
     e._replace(
-      task=e.task._replace(id=f'{e.task.id}/demonstration'),
+      task=e.task._replace(id=e.task.id + episode.DEMONSTRATION),
       logp=np.where(e.mask, score, 0),
     )
     for e, score in zip(shown, scores)

@@ -74,7 +74,7 @@ def _branching(
     """Multi-turn episodes with the column; as `strategies.multi_turn`."""
     rows, starts = _roll_out(engine, env, chat, tasks, plan)
     branches = _branch(starts, count, first)
-    _play(_each(branches), engine, env, chat, plan)
+    play(_each(branches), engine, env, chat, plan)
     return [told(row, here) for row, here in zip(rows, branches)]
 
   strategy.gives = frozenset({column})  # type: ignore[attr-defined]
@@ -105,14 +105,14 @@ def _roll_out(engine, env, chat, tasks, plan):
       if not row.status:
         kept.append(row.copy(row.path))
 
-  _play(rows, engine, env, chat, plan, keep)
+  play(rows, engine, env, chat, plan, keep)
   for row, kept in zip(rows, starts):
     if row.status not in episode.GRADED:
       kept.clear()
   return rows, starts
 
 
-def _play(rows, engine, env, chat, plan, before=lambda: None) -> None:
+def play(rows, engine, env, chat, plan, before=lambda: None) -> None:
   """Lets rows advance, one turn at a time, until all have ended.
 
   Args:

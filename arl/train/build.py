@@ -211,7 +211,13 @@ def learner(
     mesh=mesh,
     method=made,
     state=sharding.shard_params(
-      state.create(params, tx, config.rollout.lag), mesh
+      state.create(
+        params,
+        tx,
+        config.rollout.lag,
+        averaged=bool(config.model.average),
+      ),
+      mesh,
     ),
     others=others,
     score=score.make_score(forward, made.needs, others=forwards, **on_mesh),
@@ -244,6 +250,7 @@ def check(config: ml_collections.ConfigDict) -> types.Method:
   strategy = names.resolve(config.rollout.strategy, 'arl.rollout')
   env = named(config.env, 'arl.envs')
   checks.check_strategy(strategy, env, config.rollout.strategy)
+  checks.check_scorer(strategy, config)
   fills.check_used(made, config)
   there = fills.filled(config, env, strategy)
   fills.check(made, config.method.name, there)

@@ -113,6 +113,32 @@ def check_teacher(config: ml_collections.ConfigDict) -> None:
     )
 
 
+def check_scorer(strategy: Callable, config: ml_collections.ConfigDict) -> None:
+  """Refuses a teacher, or an average, that a strategy cannot let score."""
+  share, teacher = config.model.average, config.model.teacher
+  if not 0 <= share <= 1:
+    raise ValueError(
+      f'config.model.average is {share}; it is the share of the new weights in'
+      ' the average that teaches, from 0, for none, to 1.'
+    )
+  if share and not taught.takes(strategy):
+    raise ValueError(
+      f'config.model.average is {share}, but {config.rollout.strategy} lets no'
+      " teacher score; set it to 0, or choose 'privileged.told_steps' or kin."
+    )
+  if share and teacher:
+    raise ValueError(
+      f'config.model.average is {share} and config.model.teacher {teacher!r};'
+      ' one of them teaches: leave out the other.'
+    )
+  several = len(taught.named(teacher)) > 1
+  if taught.takes(strategy) and (several or taught.served(teacher)):
+    raise ValueError(
+      f'config.model.teacher is {teacher!r}, but {config.rollout.strategy} is'
+      ' taught by one model out of a folder.'
+    )
+
+
 def check_numbers(config: ml_collections.ConfigDict) -> None:
   """Refuses counts below what they mean."""
   for name in _COUNTS:

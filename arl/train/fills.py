@@ -53,7 +53,7 @@ def filled(
     (
       *_ALWAYS,
       *(values if bins else ('value', 'value_after', 'old_value')),
-      *_of_teachers(config.model.teacher),
+      *(() if taught.takes(strategy) else _of_teachers(config.model.teacher)),
       *(('reconsidering',) if config.rollout.reconsidering else ()),
       *(('kind',) if env.parts else ()),
       *(('state',) if env.anchor else ()),

@@ -51,7 +51,8 @@ def further(
 ) -> dict[str, list[hf.Loaded]]:
   """The models beside the policy, by the column of their log-prob.
 
-  There may be several teachers. Those on servers are none of this.
+  There may be several teachers. Those on servers are none of this, nor is one
+  that scores for the strategy.
 
   Raises:
     ValueError: a teacher that spells in other tokens, or cannot read as far as
@@ -62,9 +63,11 @@ def further(
     found['ref_logp'] = [loaded]
   folders = taught.named(config.model.teacher).values()
   in_process = folders and not taught.served(config.model.teacher)
-  if in_process and made.needs & score.TAUGHT:
+  strategy = names.resolve(config.rollout.strategy, 'arl.rollout')
+  scores = in_process and not taught.takes(strategy)
+  if scores and made.needs & score.TAUGHT:
     vocab = loaded.model.vocab
-    found['teacher_logp'] = [_teacher(config, f, vocab) for f in folders]
+    found['teacher_logp'] = [teacher(config, f, vocab) for f in folders]
   return found
 
 
@@ -74,12 +77,20 @@ def _tokenizer(block: ml_collections.ConfigDict) -> Any:
   return tokenizers.characters()
 
 
-def _teacher(
+def teacher(
   config: ml_collections.ConfigDict, folder: str, vocab: int
 ) -> hf.Loaded:
   """The teacher: how many ids it knows beyond the tokenizer's is its own.
 
   It is asked about those alone that the policy knows too.
+
+  Args:
+    config: of the run.
+    folder: of the model.
+    vocab: how many ids the policy knows.
+
+  Raises:
+    ValueError: it spells in other tokens, or reads less than an episode.
   """
   tokenizer = tokenizers.load(folder)
   theirs, ours = tokenizer.get_vocab(), _tokenizer(config.model).get_vocab()

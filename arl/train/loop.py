@@ -34,6 +34,7 @@ from arl.train import (
   settings,
   state,
   telling,
+  tutors,
 )
 
 
@@ -62,7 +63,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
   tasks_of = build.task_stream(config, world.env)
   terms = build.terms_of(config.reward)
   select = names.resolve(config.prompts.select, 'arl.prompts')
-  strategy = names.resolve(config.rollout.strategy, 'arl.rollout')
+  strategy, tutor = tutors.make(config, world)
   temperature, per_batch = config.rollout.temperature, config.updates.per_batch
   watched = evaluation.held_out(world, 0, config.eval.tasks)
   final = evaluation.held_out(world, config.eval.tasks, config.eval.final_tasks)
@@ -74,6 +75,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
 
   def hand_over(params: Any, version: int) -> None:
     world.engine.set_params(export.policy_params(params), version)
+    tutors.follow(tutor, now, version)
 
   # --- Resume, or look at the policy before training --------------------------
   origin = checkpoint.fingerprint(world.loaded.params)
@@ -92,7 +94,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
     )
     meta['knobs'] = {name: knob.init for name, knob in knobs.items()}
     meta['shown'] = outcome.show(
-      world, learner, tell, now.params, config, meta['knobs']
+      world, learner, tell, now.params, config, meta['knobs'], strategy
     )
   metrics.truncate(folder, start)
   clock = time.monotonic() - meta['wall']
@@ -166,6 +168,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
           for name, value in facts.items():
             seen[name].append(value)
         seen.update({name: [value] for name, value in data.metrics.items()})
+      now = state.end_batch(now, config.model.average)
       hand_over(now.params, step + 1)
 
       # Watch.
@@ -179,6 +182,8 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
         updates=int(now.updates),
       )
       row |= {f'reward/{name}': value for name, value in added.items()}
+      told = summary.judged(episodes)
+      row |= {f'environment/{name}': value for name, value in told.items()}
       for name, knob in knobs.items():
         row[f'knobs/{name}'] = meta['knobs'][name]
         meta['knobs'][name] = knob.update(
@@ -213,7 +218,9 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
   meta['wall'] = time.monotonic() - clock
   export.save(folder / 'final', now.params, world.loaded.sizes, world.tokenizer)
   after = evaluation.evaluate(world, final, temperature, (evaluation.FINAL,))
-  shown = outcome.show(world, learner, tell, now.params, config, meta['knobs'])
+  shown = outcome.show(
+    world, learner, tell, now.params, config, meta['knobs'], strategy
+  )
   compiled = outcome.compiles(world, learner)
   outcome.write(folder, config, meta, after, shown, compiled)
   return now

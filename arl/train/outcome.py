@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import ml_collections
 
-from arl import episode, names
+from arl import episode
 from arl.report import curves, page
 from arl.rewards import shaping
 from arl.train import (
@@ -123,18 +123,19 @@ def show(
   params: Any,
   config: ml_collections.ConfigDict,
   knobs: Mapping[str, float],
+  strategy: Callable,
 ) -> list[page.Transcript]:
   """Transcripts of a few held-out tasks under the engine's current policy.
 
   Each task is sampled as often as in training, so that the episode shown has
-  the advantage that training would give it; there are as many as the rows of an
-  update hold. A task none of whose episodes has a grade is left out.
+  the advantage that training would give it, and rolled out by the strategy of
+  training where the method reads what that gives; there are as many as the rows
+  of an update hold. A task none of whose episodes has a grade is left out.
   """
   samples, block = config.prompts.samples, learner.block or learner.rows
   room = learner.rows // block * (block // samples)
   tasks = evaluation.held_out(world, 0, min(_SHOWN, room))
   needs = learner.method.needs
-  strategy = names.resolve(config.rollout.strategy, 'arl.rollout')
   episodes = evaluation.run(
     world,
     tasks,

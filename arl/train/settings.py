@@ -26,6 +26,7 @@ TRAIN = {
     'remat': str,
     'logit_chunk': int,
     'teacher': str,
+    'average': float,
     'critic': str,
     'value_bins': int,
   },

@@ -96,12 +96,11 @@ def make_train_step(
     if clip:
       params, seen = clip(params, columns)
       metrics = {**metrics, **seen}
-    moved = state_lib.TrainState(
+    moved = state._replace(
       params=params,
       opt_state=opt_state,
       updates=state.updates + 1,
       skipped=jnp.zeros_like(state.skipped),
-      behind=state.behind,
     )
     stayed = state._replace(skipped=state.skipped + nonfinite)
     apply = finite & weighs

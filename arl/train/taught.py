@@ -52,6 +52,11 @@ def served(teacher: str) -> bool:
   return teacher.rpartition('=')[2].startswith(_SERVED)
 
 
+def takes(strategy: Callable) -> bool:
+  """Whether a strategy lets a teacher score its rows: its attribute `takes`."""
+  return 'teacher' in getattr(strategy, 'takes', frozenset())
+
+
 def indexed(
   one: episode.Episode, teachers: Mapping[str, str]
 ) -> episode.Episode:

@@ -39,12 +39,15 @@ def preferred(
 ) -> runs.Run:
   """The run of a method from the warm start of a seed."""
   start = quickstart.warm_start(root, seed, quick).workdir / 'final'
+  few = methods.small('dapo', quick)
+  if method == 'spin' and not quick:  # of two episodes a task
+    few = (*few, f'--config.prompts.batch={methods.EPISODES // 2}')
   return runs.Run(
     'launch.train',
     f'experiments/preferences.py:model={start},method={method}'
     + ',quick' * quick,
     root / 'preferences' / f'{method}_seed{seed}',
-    (f'--config.seed={seed}', *methods.small('dapo', quick)),
+    (f'--config.seed={seed}', *few),
   )
 
 

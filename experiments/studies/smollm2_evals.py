@@ -3,7 +3,7 @@
   python -m experiments.studies.smollm2_evals --model=DIR [--quick]
 
 Evaluates SmolLM2-135M-Instruct on each block of experiments/smollm2_evals.py,
-greedy, 60 problems each, where results are missing. Prints a JSON object a
+greedy, 40 problems each, where results are missing. Prints a JSON object a
 line and rewrites experiments/results/smollm2_evals.md, with a transcript each.
 What a block needs is named where it is missing.
 """
@@ -23,7 +23,7 @@ from experiments.studies import runs, summary
 _MODEL = flags.DEFINE_string(
   'model', 'runs/smollm2/model', 'The folder that arl.models.convert wrote.'
 )
-TASKS = 60
+TASKS = 40
 
 
 def evaluated(root: pathlib.Path, name: str, quick: bool) -> dict[str, Any]:

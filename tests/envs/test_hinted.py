@@ -31,7 +31,9 @@ def test_the_hint_stands_before_the_prompt():
     )
 
 
-@pytest.mark.parametrize('hint, turns', [('answer', 1), ('steps', 3)])
+@pytest.mark.parametrize(
+  'hint, turns', [('answer', 1), ('steps', 3), ('skill', 3)]
+)
 def test_the_demonstrator_acts_on_it(hint, turns):
   env = hinted.make(env=TOOLS, hint=hint)
   _, task = first_look_up(env)

@@ -93,3 +93,19 @@ def test_refuses():
     summary.success([])
   with pytest.raises(ValueError, match="'done', expected one of"):
     summary.success([played([0, 0], 'done')])
+
+
+def test_judged_beside_what_the_environment_paid():
+  given, paid = [0.2, 0.4, 0.9, 0.5], [0.0, 0.0, 1.0, 1.0]
+  judged = [
+    played([g, 0])._replace(
+      extras={episode.PAID: played([p / 2, p / 2]).rewards}
+    )
+    for g, p in zip(given, paid)
+  ]
+  failed = judged[0]._replace(status='reward_error')
+  got = summary.judged([*judged, failed, played([1, 0])])
+  correlation = np.corrcoef(given, paid)[0, 1]
+  assert got == {'success': 0.5, 'correlation': pytest.approx(correlation)}
+  assert summary.judged(judged[:2]) == {'success': 0, 'correlation': 0}
+  assert summary.judged([played([1, 0]), failed]) == {}

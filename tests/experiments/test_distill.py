@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 import tiny
 
-from arl import episode
-from arl.train import build, score
+from arl import episode, names
+from arl.models import tokenizers
+from arl.rollout import chat as chat_lib
+from arl.rollout import engine, scripted, strategies
+from arl.train import batch, build, score
 from experiments import distill, self_distill, self_distill_sft
 from experiments.studies import distillation, imitating, runs
 
@@ -19,9 +22,34 @@ def test_every_form_runs_with_a_teacher(method):
   assert config.model.teacher == 'some/folder'
 
 
+@pytest.mark.parametrize('quick', ['', ',quick'])
+def test_half_of_the_mixed_sequences_are_the_students(quick):
+  """In every update of every batch, whatever the seed."""
+  config, own = (
+    distill.get_config(f'teacher=some/folder,method={method}{quick}')
+    for method in ('gkd_mixed', 'gkd')
+  )
+  rows = [c.prompts.batch * c.prompts.samples for c in (config, own)]
+  assert rows[0] == rows[1] and config.method == own.method
+  env = build.named(config.env, 'arl.envs')
+  chat = chat_lib.chat(tokenizers.characters())
+  speaker = scripted.ScriptedEngine(lambda request: [9], 102)
+  strategy = names.resolve(config.rollout.strategy, 'arl.rollout')
+  select = names.resolve(config.prompts.select, 'arl.prompts')
+  limits, samples = build.limits(config), config.prompts.samples
+  for step in range(2):
+    tasks = build.task_stream(config, env)(step)
+    plan = strategies.Plan(samples, engine.Sampling(), limits, (0, step))
+    groups = select(episode.groups(strategy(speaker, env, chat, tasks, plan)))
+    for part in batch.updates(groups, config.updates.per_batch):
+      shown = [one.extras['demonstrated'].all() for one in part]
+      assert np.mean(shown) == 0.5 and len(part) == rows[0] // 2
+      assert all(np.isfinite(one.logp).all() for one in part)
+
+
 def test_the_study_is_about_known_forms():
-  for names in (distillation.FORMS, distillation.QUICK):
-    assert set(names) <= distill.DISTILLED.keys()
+  for forms in (distillation.FORMS, distillation.QUICK):
+    assert set(forms) <= distill.DISTILLED.keys()
   assert set(distillation.DRAWN) - {'rewards'} <= set(distillation.FORMS)
 
 
@@ -33,6 +61,18 @@ def test_every_way_to_be_told_more(told, method):
   assert 'teacher_logp' in made.needs and not config.model.teacher
   read = 'reconsidering' in made.needs
   assert config.rollout.reconsidering == (self_distill.CHECKS if read else '')
+
+
+def test_who_is_told_more():
+  live, base, average = (
+    self_distill.get_config(f'model=some/folder,teacher={teacher}')
+    for teacher in self_distill.TEACHERS
+  )
+  for config, teacher, share in (
+    (live, '', 0.0), (base, 'some/folder', 0.0), (average, '', 0.05),
+  ):  # fmt: skip
+    build.check(config)
+    assert (config.model.teacher, config.model.average) == (teacher, share)
 
 
 def test_half_of_the_demonstrations_have_hints():

@@ -23,8 +23,8 @@ def made(name, arg=None):
 
 def test_all_pipelines_are_found():
   assert NAMES == [
-    'long2short', 'r1', 'reft', 'retrospective', 'rft', 'sparse_to_dense',
-    'specialists',
+    'long2short', 'r1', 'reft', 'retrospective', 'rft', 'seed',
+    'self_rewarding', 'sparse_to_dense', 'specialists',
   ]  # fmt: skip
 
 

@@ -19,6 +19,20 @@ def test_every_method_runs_on_rollouts(method):
   assert (config.prompts.select == 'select.varied') == (method in alone)
 
 
+@pytest.mark.parametrize('quick', ['', ',quick'])
+def test_spin_compares_by_source(quick):
+  config, dpo = (
+    preferences.get_config(f'method={method}{quick}')
+    for method in ('spin', 'dpo')
+  )
+  assert config.method == dpo.method
+  assert config.rollout.strategy == 'demonstrations.beside'
+  assert config.prompts.select == 'pairs.data_against_policy'
+  assert config.prompts.samples == 2
+  episodes = [c.prompts.batch * c.prompts.samples for c in (config, dpo)]
+  assert episodes[0] == episodes[1]
+
+
 def test_the_study_is_about_known_methods():
   known = preferences.PREFERRED.keys() | {study.REWARDS}
   assert {*study.QUICK, *study.DRAWN} <= known

@@ -9,6 +9,7 @@ import worked_runs as w
 from arl import methods
 from arl.kernels import advantages
 from arl.methods import compose, grpo
+from arl.rollout import trees
 
 # Two answers of 4 and 5 tokens, the first preferred; sums of -10 and -11, of
 # the reference -12 and -10.
@@ -32,6 +33,20 @@ BARE = _pair((-10.0, -12.0), (0.0, 0.0), (5, 4))
 ODDS = _pair((-1.0, -2.0), (0.0, 0.0), (2, 2))
 
 
+def _collected(at):
+  """The batch, whose reference is what sampled it."""
+
+  def make():
+    made = at()
+    ranked = jnp.ones_like(made['mask'])
+    return {**made, 'rollout_logp': made.pop('ref_logp'), 'ranked': ranked}
+
+  return make
+
+
+COLLECTED = _collected(PAIR)
+
+
 def _slope(gradient):
   """dL/dh, the gradient in a token of the preferred answer."""
   return gradient[0, 0]
@@ -52,8 +67,14 @@ ODDS_TERM = w.of(
   w.loss('preference.orpo', ODDS, coef=0.0),
 )
 PAIRED: w.Table = {
-  'dpo': w.loss('preference.dpo', PAIR),
-  'dpo_dh': w.of(_slope, w.grad('preference.dpo', PAIR)),
+  'dpo': (
+    w.loss('preference.dpo', PAIR),
+    w.loss('preference.agent_q', COLLECTED),
+  ),
+  'dpo_dh': (
+    w.of(_slope, w.grad('preference.dpo', PAIR)),
+    w.of(_slope, w.grad('preference.agent_q', COLLECTED)),
+  ),
   'cdpo': w.loss('preference.dpo_smoothed', PAIR, smoothing=0.1),
   'robust': w.loss('preference.dpo_robust', PAIR, flipped=0.1),
   'ipo_sum': w.loss('preference.ipo_summed', PAIR),
@@ -149,4 +170,19 @@ GROUPS: w.Table = {
   'ucpo_mass': w.of(lambda a, b: a.sum() - b.sum(), UCPO, BASE),
 }
 
-TABLE = {**PAIRED, **SINGLE, **GROUPS}
+# A state of a search: what three actions are worth, and their upper bounds.
+MEASURED, RANKED = np.array([0.8, 0.2, 0.5]), np.array([0.6, 0.4, 0.5])
+
+
+def _worth():
+  return trees.blend(MEASURED, RANKED, 0.5)
+
+
+SEARCH: w.Table = {
+  'agentq_q': _worth,
+  'agentq_ucb': w.of(
+    lambda worth: trees.upper(worth, np.array([5, 3, 2]), 1.0), _worth
+  ),
+}
+
+TABLE = {**PAIRED, **SINGLE, **GROUPS, **SEARCH}

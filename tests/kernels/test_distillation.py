@@ -87,11 +87,12 @@ def test_how_often_a_token_is_inside_is_its_trust():
 
 
 def test_hindsight_pulls_by_the_gate_alone():
-  gradient = jax.grad(lambda x: jnp.sum(distillation.hindsight(x, TEACHER)))
-  gate = 1 / (1 + np.exp(-5 * (TEACHER - OWN)))
-  np.testing.assert_allclose(gradient(OWN), -gate, rtol=1e-5)
-  of_teacher = jax.grad(lambda x: jnp.sum(distillation.hindsight(OWN, x)))
-  assert not np.any(of_teacher(TEACHER))
+  hinted = np.arange(4)[:, None] > 0
+  pull = lambda x, y: jnp.sum(distillation.hindsight(x, y, hinted))
+  gate = np.where(hinted, 1 / (1 + np.exp(-5 * (TEACHER - OWN))), 0)
+  np.testing.assert_allclose(jax.grad(pull)(OWN, TEACHER), -gate, rtol=1e-5)
+  assert not np.any(jax.grad(pull, argnums=1)(OWN, TEACHER))
+  assert not np.any(distillation.hindsight(OWN, TEACHER, hinted)[0])
 
 
 # Turns.

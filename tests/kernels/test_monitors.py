@@ -117,3 +117,8 @@ def test_a_monitor_takes_the_bounds_of_its_surrogate():
       for kernel in (surrogate, monitor)
     )
     assert own and own <= bounds
+
+
+def test_what_was_ranked():
+  got = monitors.ranked(jnp.asarray([True, False]))
+  np.testing.assert_array_equal(got, np.asarray([1, 0], np.float32))

@@ -16,7 +16,7 @@ from arl.methods import preference as recipes
 LENGTHS = (3, 2, 1, 3)
 TOKENS = np.asarray(LENGTHS, np.float32)[:, None]
 MASK, SEQ = worked.mask(LENGTHS), worked.sequences()
-PAIRS = worked.level([0, 0, 1, 1], 3)
+PAIRS, ALL = worked.level([0, 0, 1, 1], 3), worked.level([0] * 4, 3)
 REWARDS = worked.at_end([1.0, 0.0, 0.0, 1.0])
 LOGP, REF = worked.column(worked.LOGP), worked.column(worked.REF_LOGP)
 SUMS = np.asarray([sum(row) for row in worked.LOGP])
@@ -251,6 +251,28 @@ def test_ties_and_single_answers_do_not_count():
   alone = {**columns, 'group': worked.level([0, 1, 2, 3], 3)}
   (none, _), gradient = _run(recipes.dpo(), alone)
   assert none == 0 and not np.any(gradient)
+
+
+def test_lengths_of_the_preferred_and_the_other():
+  """Of each pair, weighed as the margin is: by the tokens of the pair."""
+  columns = worked.batch()
+  columns['group'] = worked.level([0, 0, 1, 1], 3)
+  columns['rewards'] = worked.at_end([1, 0, 0, 1], jnp.nan)
+  (_, metrics), _ = _run(recipes.dpo(), columns)
+  for name, (first, second) in (
+    ('preferred_tokens', (3, 3)),
+    ('other_tokens', (2, 1)),
+  ):
+    want = (5 * first + 4 * second) / 9
+    np.testing.assert_allclose(metrics[f'policy/{name}'], want, rtol=1e-6)
+  shared = regressions.moved_mass(worked.at_end([1, 1, 0, 0]), MASK, SEQ, ALL)
+  for kernel, mean in (
+    (preference.preferred_tokens, 2.5),
+    (preference.other_tokens, 2.0),
+  ):
+    made = kernel(shared, MASK, SEQ, ALL)
+    np.testing.assert_allclose(made, np.where(MASK, mean, 0))
+    assert not np.any(kernel(jnp.zeros_like(shared), MASK, SEQ, ALL))
 
 
 def test_an_answer_without_a_token_is_none():

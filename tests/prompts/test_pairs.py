@@ -1,6 +1,7 @@
 """Which episodes of a task are compared, and where a pair is cut."""
 
 import numpy as np
+import pytest
 
 from arl import episode
 from arl.prompts import pairs
@@ -81,6 +82,65 @@ def test_an_episode_of_several_rows_stays_whole():
   (made,) = pairs.best_against_worst([group(one('a', 1), *rows)])
   assert rewards([made]) == [[0.5, 0.75, 1]]
   assert [e.row for e in made.episodes] == [0, 1, 0]
+
+
+# By who wrote them.
+
+
+def beside(name, shown, *sampled):
+  """The groups of a task that `demonstrations.beside` makes."""
+  mark = lambda e, x: e._replace(
+    extras={'demonstrated': np.full(len(e.tokens), x)}
+  )
+  own = [
+    mark(e._replace(task=e.task._replace(id=name)), False) for e in sampled
+  ]
+  id = name + episode.DEMONSTRATION
+  apart = [mark(shown._replace(task=shown.task._replace(id=id)), True)]
+  return [episode.Group(each[0].task, each) for each in (own, apart) if each]
+
+
+def of_sources(*pairs_):
+  """Groups in the order that a batch has them: demonstrations last."""
+  return [group for part in zip(*pairs_) for group in part]
+
+
+def test_the_demonstration_is_preferred_whatever_it_earned():
+  groups = of_sources(
+    beside('a', one('a', 0.5, 'pxy'), one('a', 1), one('a', 0)),
+    beside('b', one('b', 1, 'pxy'), one('b', 1)),
+  )
+  made = pairs.data_against_policy(groups)
+  assert [g.task.id for g in made] == ['a', 'b']
+  for group in made:
+    assert rewards([group]) == [[1, 0]]
+    shown, own = group.episodes
+    assert shown.extras['demonstrated'].all()
+    assert not own.extras['demonstrated'].any()
+    assert {e.task.id for e in group.episodes} == {group.task.id}
+    assert len(episode.groups(group.episodes)) == 1
+
+
+def test_what_is_alike_or_missing_makes_no_pair():
+  failed = one('c', 0, status=episode.ENVIRONMENT_ERROR)
+  silent = one('e', 0, mask='000')
+  for name, shown, own in (
+    ('a', one('a', 1, 'pab'), [one('a', 0, 'pab')]),
+    ('b', one('b', 1, 'pxy'), []),
+    ('c', one('c', 1, 'pxy'), [failed]),
+    ('d', failed._replace(tokens=failed.tokens + 1), [one('d', 0)]),
+    ('e', one('e', 1, 'pxy'), [silent]),
+  ):
+    assert pairs.data_against_policy(beside(name, shown, *own)) == []
+  assert pairs.data_against_policy([]) == []
+  second = beside('f', one('f', 1, 'pxy'), failed, one('f', 0.5, sample=1))
+  (made,) = pairs.data_against_policy(second)
+  assert [e.sample for e in made.episodes] == [0, 1]
+
+
+def test_pairs_by_source_need_demonstrations():
+  with pytest.raises(ValueError, match="to 'demonstrations.beside'"):
+    pairs.data_against_policy([group(one('a', 1), one('a', 0))])
 
 
 # Steps: p a! o b! o c!, of which the second turn differs.

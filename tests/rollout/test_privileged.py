@@ -77,7 +77,7 @@ def test_scores_are_those_of_the_same_ids_behind_a_hint(
     column = one.extras['teacher_logp']
     assert column.dtype == np.float32 and np.any(one.mask)
     np.testing.assert_allclose(column[one.mask], want[one.mask], atol=1e-4)
-    assert not np.any(column[~one.mask])
+    assert not np.any(column[~one.mask]) and one.extras['hinted'].all()
     # The hint makes a difference, or nothing was shown.
     assert np.max(np.abs(column - one.logp)) > 1e-3
 
@@ -122,6 +122,10 @@ def siblings(context=CONTEXT):
 def test_what_earned_less_is_told_what_the_best_did():
   first, best, last = siblings()
   assert episode.total_reward(best) == 1
+  told = [one.extras['hinted'] for one in (first, best, last)]
+  assert (
+    [x.all() for x in told] == [x.any() for x in told] == [True, False, True]
+  )
   np.testing.assert_array_equal(best.extras['teacher_logp'], best.logp)
   for one in (first, last):
     np.testing.assert_allclose(
@@ -152,11 +156,75 @@ def test_a_failed_sibling_is_no_example():
   assert not any(np.any(e.extras['teacher_logp']) for e in made)
 
 
+# Told the skill that it then wrote.
+
+
+def skilled(says, samples=2, env=None, **limits):
+  """Episodes of one answer each; of task 0's first sample it is right.
+
+  Skills are `says(task, sample)`; the engine scores a token by the row's size.
+  """
+  tools_, tasks = some_tasks(2)
+
+  def script(request):
+    *_, place, sample, turn = request.path
+    if turn == LIMITS.max_turns:
+      return tokenizers.characters().encode(says(place, sample))
+    right = (place, sample) == (0, 0)
+    return tokenizers.characters().encode(
+      f'={tasks[0].data["answer"]}' if right else '=1'
+    )
+
+  speaker = scripted.ScriptedEngine(script, vocab=102)
+  speaker.score = lambda rows, temperature: [
+    np.full(len(ids), -len(ids), np.float32) for ids in rows
+  ]
+  limits = {'turn_tokens': 12, **limits}
+  made = privileged.told_skill(
+    speaker, env or tools_, CHAT, tasks, plan(samples, **limits)
+  )
+  asked = [r for r in speaker.calls if r.path[-1] == LIMITS.max_turns]
+  return made, [''.join(CHAT.pieces(r.tokens)) for r in asked]
+
+
+def test_the_hint_is_the_skill_of_the_episode_itself():
+  made, asked = skilled(lambda place, sample: f'do: {place}{sample}')
+  for i, (one, prompt) in enumerate(zip(made, asked, strict=True)):
+    task, sample = divmod(i, 2)
+    became = 'right' if i == 0 else 'wrong'
+    action = one.exchanges[0].action
+    assert prompt == (
+      f'<|user|>skill\n? {one.task.prompt}\n- {action}\n{became}<|assistant|>'
+    )
+    told = CHAT.opening(hinted.told(one.task, f'do: {task}{sample}'))
+    behind = len(told) + len(one.tokens) - len(CHAT.opening(one.task))
+    assert set(one.extras['teacher_logp'][one.mask]) == {-behind}
+    assert one.extras['hinted'].all()
+
+
+def test_without_a_skill_there_is_no_lesson():
+  said = iter(['do: it', 'hm', 'do: <|tool|>', 'avoid: it too much!!'])
+  made, _ = skilled(lambda place, sample: next(said))
+  assert [e.extras['hinted'].all() for e in made] == [True, False, False, False]
+  for one in made[1:]:
+    assert not one.extras['hinted'].any()
+    np.testing.assert_array_equal(one.extras['teacher_logp'], one.logp)
+
+
+def test_what_failed_is_asked_nothing():
+  env, _ = some_tasks()
+  broken = env._replace(reset=lambda task: 1 / 0)
+  made, asked = skilled(lambda *_: 'do: it', env=broken)
+  assert not asked and not any(e.extras['hinted'].any() for e in made)
+
+
 def test_it_says_what_it_gives_and_asks_for():
   for strategy in (
     privileged.told_answer, privileged.told_steps, privileged.told_success,
+    privileged.told_skill,
   ):  # fmt: skip
-    assert strategy.gives == {'teacher_logp'}
+    assert strategy.gives == {'teacher_logp', 'hinted'}
+    assert strategy.takes == {'teacher'}
   assert privileged.told_answer.asks == {'answer'}
   mute = tiny_lib.letters()
   with pytest.raises(ValueError, match='no reference answers'):

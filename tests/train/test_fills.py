@@ -12,7 +12,9 @@ from arl.rollout import (
   conversations,
   demonstrations,
   greedy,
+  privileged,
   recorded,
+  search,
   strategies,
   vine,
 )
@@ -94,6 +96,8 @@ def test_environments_fill_more():
     (demonstrations.beside, {'demonstrated'}, {'rollout_entropy'}),
     (demonstrations.noisy, set(), {'rollout_entropy'}),
     (vine.nine, {'turn_value'}, set()),
+    (search.by_critic, {'ranked'}, set()),
+    (privileged.told_skill, {'hinted', 'teacher_logp'}, set()),
   ],
 )
 def test_strategies_fill_more_and_less(strategy, more, less):
@@ -125,9 +129,11 @@ def test_together_they_fill_the_table():
         greedy.with_baseline,
         answers.with_reference,
         demonstrations.beside,
+        privileged.told_skill,
         recorded.unpaired,
         conversations.with_observations,
         vine.nine,
+        search.by_critic,
       )
       for b in (0, 4)
     )

@@ -83,7 +83,9 @@ def says(text):
 def transcripts(script, rows, samples=4, block=0):
   config = tiny.config('x', prompts={'samples': samples})
   learner = tiny.learner(grpo.dr_grpo(), rows=rows)._replace(block=block)
-  return outcome.show(world(script), learner, list, None, config, {})
+  return outcome.show(
+    world(script), learner, list, None, config, {}, strategies.multi_turn
+  )
 
 
 def script(request):

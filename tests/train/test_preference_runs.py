@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tiny
 
-from arl.train import loop
+from arl.train import build, loop
 
 pytestmark = pytest.mark.usefixtures('compiled_once')
 
@@ -76,6 +76,44 @@ def test_pairs_of_rollouts(model_folder, tmp_path, name, select):
   used = [row for row in rows if row['train/groups_used'] > 0]
   assert used and all(np.isfinite(row['loss/policy']) for row in used)
   assert max(row['train/updates'] for row in rows) > 0
+
+
+def _searching(folder, strategy, **blocks):
+  """A run that searches, with six simulations a task."""
+  return tiny.config(
+    folder,
+    steps=3,
+    method={'name': 'preference.agent_q', 'beta': 1.0},
+    rollout={'strategy': strategy},
+    prompts={'samples': 6, 'select': 'pairs.siblings'},
+    updates={'microbatch': 6, 'per_batch': 1},
+    eval={'every': 9, 'tasks': 1, 'final_tasks': 4},
+    **blocks,
+  )
+
+
+@pytest.mark.parametrize('strategy', ['by_likelihood', 'by_critic'])
+def test_pairs_of_searches(model_folder, tmp_path, strategy):
+  config = _searching(model_folder, f'search.{strategy}')
+  loop.train(config, tmp_path)
+  rows = tiny.rows(tmp_path)
+  assert rows[0]['train/episodes'] == 4 * 6
+  used = [row for row in rows if row['train/groups_used'] > 0]
+  ranked = float(strategy == 'by_likelihood')  # the model spells no question
+  assert used and rows[-1]['train/updates'] == len(used)
+  for row in used:  # the first update of a batch is at its reference
+    np.testing.assert_allclose(row['loss/policy'], np.log(2), rtol=1e-5)
+    np.testing.assert_allclose(row['policy/ranked'], ranked, rtol=1e-5)
+    assert row['mismatch/max'] < 1e-4
+
+
+@pytest.mark.parametrize(
+  'strategy', ['strategies.multi_turn', 'recorded.pairs']
+)
+def test_agent_q_learns_from_searches_alone(strategy):
+  config = _searching('some/folder', strategy)
+  with pytest.raises(ValueError, match="needs column 'ranked'.*search.by_cri"):
+    build.check(config)
 
 
 def test_a_policy_gradient_does_not_learn_from_a_file(tmp_path):

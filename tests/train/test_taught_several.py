@@ -212,7 +212,7 @@ def told(config, method, episodes):
 
 def by_folder(folder, episodes, names):
   """The same columns, by a teacher in the run."""
-  (loaded,) = [build.loading._teacher(tiny.config(folder), str(folder), 8)]
+  (loaded,) = [build.loading.teacher(tiny.config(folder), str(folder), 8)]
   make = forward.make(loaded.model, temperature=1.0, chunk=0)
   columns = tiny.columns(episodes, rows=len(episodes))
   asked = {score.OF_TEACHER[name]: name for name in names}
