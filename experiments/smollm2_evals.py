@@ -9,33 +9,38 @@
 Each environment says what to install for it; what they gave is in
 experiments/results/smollm2_evals.md.
 
-Arguments: model=DIR; on=NAME, one of ON; quick (few slots).
+Arguments: model=DIR; on=NAME, one of ON, those that end in `_shown` with one
+solved problem before each; quick (few slots).
 """
 
 from experiments import common, smollm2_tools
 
-ON = {
+_ON = {
   'bfcl_simple': {
     'env': {'name': 'bfcl.make', 'category': 'simple_python'},
     'context': 1024,
     'turn_tokens': 96,
+    'index': 398,
   },
-  'basic_arithmetic': {
-    'env': {'name': 'reasoning.make', 'generator': 'basic_arithmetic'},
-    'context': 512,
-    'turn_tokens': 128,
-  },
-  'simple_equations': {
-    'env': {'name': 'reasoning.make', 'generator': 'simple_equations'},
-    'context': 512,
-    'turn_tokens': 128,
-  },
-  'leg_counting': {
-    'env': {'name': 'reasoning.make', 'generator': 'leg_counting'},
-    'context': 512,
-    'turn_tokens': 128,
+  **{
+    name: {
+      'env': {'name': 'reasoning.make', 'generator': name},
+      'context': 768,
+      'turn_tokens': 128,
+      'index': 999,
+    }
+    for name in ('basic_arithmetic', 'simple_equations', 'leg_counting')
   },
 }
+
+
+def _shown(one: dict) -> dict:
+  """The block after one problem that is solved."""
+  env = {'env': one['env'], 'index': one['index'], 'split': 'held_out'}
+  return {**one, 'env': {'name': 'shown.make', **env}}
+
+
+ON = {**_ON, **{f'{name}_shown': _shown(one) for name, one in _ON.items()}}
 
 
 def get_config(arg: str | None = None):
