@@ -47,8 +47,14 @@ def x64():
 
 @pytest.fixture(scope='session')
 def compiled_once(tmp_path_factory):
-  """Runs of one shape in one session compile once; gives the folder."""
-  folder = tmp_path_factory.mktemp('compiled')
+  """What is compiled twice in a session is compiled once; gives the folder.
+
+  All processes of the session share it.
+  """
+  base = tmp_path_factory.getbasetemp()
+  base = base.parent if 'PYTEST_XDIST_WORKER' in os.environ else base
+  folder = base / 'compiled'
+  folder.mkdir(exist_ok=True)
   settings = {
     'jax_compilation_cache_dir': str(folder),
     'jax_persistent_cache_min_compile_time_secs': 0.0,

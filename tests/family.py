@@ -7,7 +7,7 @@ many batches at a time: columns have a leading axis, see `batches.join`.
 
 import functools
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import batches
@@ -137,12 +137,16 @@ def modules() -> list[list[str]]:
   return list(names.values())
 
 
-@functools.cache
-def _compiled(names: tuple[str, ...]):
+def _together(names: Sequence[str]):
   def run(columns):
     return {name: result(METHODS[name], columns) for name in names}
 
-  return jax.jit(jax.vmap(run))
+  return jax.vmap(run)
+
+
+@functools.cache
+def _compiled(names: tuple[str, ...]):
+  return jax.jit(_together(names))
 
 
 def evaluate(columns) -> dict[str, Result]:
@@ -151,6 +155,11 @@ def evaluate(columns) -> dict[str, Result]:
   for names in modules():
     results |= jax.device_get(_compiled(tuple(names))(columns))
   return results
+
+
+def at_once(columns) -> dict[str, Result]:
+  """`evaluate` without compiling, for columns of a shape that is met once."""
+  return jax.device_get(_together(list(METHODS))(columns))
 
 
 @functools.cache

@@ -16,6 +16,8 @@ from arl import levels
 from arl.kernels import aggregations
 from arl.methods import binding, compose
 
+pytestmark = pytest.mark.usefixtures('compiled_once')
+
 BAD = (np.nan, np.inf, -np.inf, 1e9)
 # What else may lie off the mask: of other columns than numbers.
 OTHER = {
@@ -194,7 +196,7 @@ def test_rows_that_are_one_segment_may_say_so_once():
   for name in ('seq', 'group'):
     level = columns[name]
     columns[name] = levels.Level(level.ids[:, :, :1], level.num)
-  got = family.evaluate(columns)
+  got = family.at_once(columns)
   for name, want in family.plain().items():
     for (path, a), b in zip(
       jax.tree_util.tree_leaves_with_path(got[name]),

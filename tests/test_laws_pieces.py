@@ -9,6 +9,9 @@ import batches
 import family
 import jax
 import numpy as np
+import pytest
+
+pytestmark = pytest.mark.usefixtures('compiled_once')
 
 # Groups 0 and 1 lie in the first microbatch, 2 and 3 in the second, 4 in the
 # third, in two rows of which sequences of one group are packed; the last has no

@@ -14,6 +14,8 @@ import pytest
 from arl.kernels import surrogates
 from arl.methods import binding
 
+pytestmark = pytest.mark.usefixtures('compiled_once')
+
 # On policy every objective is the policy gradient, and off policy it is not.
 
 

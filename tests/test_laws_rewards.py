@@ -31,6 +31,8 @@ from arl.kernels import (
 )
 from arl.methods import binding, compose
 
+pytestmark = pytest.mark.usefixtures('compiled_once')
+
 # Returns without a baseline from the group: to go, or against a critic.
 TO_GO = (
   returns.reward_to_go,
