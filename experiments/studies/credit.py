@@ -26,10 +26,10 @@ from arl.kernels import credit
 from arl.methods import binding, compose
 from experiments.studies import runs, summary
 
-GAMMA, LONGEST, VINES, NOISE = 0.95, 40, 9, 0.05
+GAMMA, LONGEST, VINES, NOISE = 0.95, 100, 9, 0.05
 # Of each lake: its slip, how often the policy succeeds.
 LAKES = {'plain': (0.0, 0.57), 'slippery': (2 / 3, 0.15)}
-SIZES = {8: 400, 32: 100}  # rollouts of a group: groups
+SIZES = {8: 200, 32: 50}  # rollouts of a group: groups
 Column = Callable[[dict[str, Any]], jax.Array]
 
 
@@ -109,11 +109,23 @@ def play(made: World, cells: np.ndarray, rng) -> dict[str, np.ndarray]:
 def vines(made: World, rows: Mapping[str, np.ndarray], rng) -> np.ndarray:
   """What VINES fresh rollouts earn from each turn on, discounted: the mean."""
   total = np.zeros(rows['at'].shape)
+  begun = rows['at'][rows['on']]
   for _ in range(VINES):
-    again = play(made, rows['at'].reshape(-1), rng)
-    worth = (again['earned'] * GAMMA ** np.arange(LONGEST)).sum(axis=1)
-    total += worth.reshape(total.shape)
+    total[rows['on']] += worth(made, begun, rng)
   return total / VINES
+
+
+def worth(made: World, cells: np.ndarray, rng) -> np.ndarray:
+  """What one rollout from each cell earns, discounted: [n]."""
+  now, earned, goal = cells.copy(), np.zeros(len(cells)), len(made.over) - 1
+  for t in range(LONGEST):
+    going = np.flatnonzero(~made.over[now])
+    if not going.size:
+      break
+    chosen = _draw(rng, made.policy[now[going]])
+    now[going] = _draw(rng, made.chance[now[going], chosen])
+    earned[going] += GAMMA**t * (now[going] == goal)
+  return earned
 
 
 def columns(made: World, groups: int, size: int, rng) -> dict[str, Any]:

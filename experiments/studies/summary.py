@@ -56,7 +56,7 @@ _SECTIONS = (
     "The correlation of a turn's credit with the exact advantage of its action,"
     " on FrozenLake's 4x4 map, by dynamic programming with a discount of 0.95:"
     ' a half-trained policy that succeeds in 57 % of its episodes on plain ice'
-    ' and in 15 % on slippery ice; 400 groups of 8 and 100 groups of 32'
+    ' and in 15 % on slippery ice; 200 groups of 8 and 50 groups of 32'
     ' rollouts, with 95 % bootstrap intervals over groups. VinePPO plays on'
     ' nine times from every turn, and turn GAE has a critic whose error has a'
     ' deviation of 0.05.',
