@@ -42,6 +42,7 @@ def get_config(arg: str | None = None):
     'judged': judged,
   }
   config.rollout.strategy = 'conversations.whole'
+  config.rollout.context = 144  # a cut episode has no end of its own
   config.prompts.batch = 128
   config.optimizer.update(lr=5e-4, warmup=10, decay=0)
   if chosen['quick']:
