@@ -99,6 +99,10 @@ def reading(column: str) -> set[str]:
   }
 
 
+# What a term that pulls on each token by itself reads.
+_OF_TOKENS = {'logp', 'teacher_logp', 'hinted'}
+
+
 class Result(NamedTuple):
   """What a method makes of a batch."""
 
@@ -188,7 +192,7 @@ def reinforced(objective, columns, result) -> np.ndarray:
   want = jax.vmap(functools.partial(_pull, objective))(columns, weighted)
   for term in objective.terms:
     (_, kernel), *rest = term.loss
-    if not rest and set(binding.read_by(kernel)) <= {'logp', 'teacher_logp'}:
+    if not rest and set(binding.read_by(kernel)) <= _OF_TOKENS:
       pull = jax.vmap(functools.partial(_pull_of_term, kernel))(columns)
       want += term.coef * result.weights[term.name] * pull
   return np.where(columns['mask'], want, 0)

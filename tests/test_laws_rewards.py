@@ -26,8 +26,11 @@ from arl.kernels import (
   regressions,
   returns,
   reward_models,
+  segments,
   shaping,
+  states,
   traces,
+  trees,
 )
 from arl.methods import binding, compose
 
@@ -38,13 +41,33 @@ TO_GO = (
   returns.reward_to_go,
   returns.gae,
   returns.length_adaptive_gae,
+  credit.bi_level_gae,
   credit.turn_gae,
   traces.vtrace,
   advantages.over_constant,
   advantages.greedy_baseline,
 )
 # Baselines of other units than the sequences of a group.
-OF_STEPS = credit.group_process, credit.step_return_to_go
+OF_STEPS = (
+  credit.group_process,
+  credit.outcome_of_turns,
+  credit.step_return_to_go,
+)
+# Returns of turns that are discounted, so that a sequence's length counts.
+DISCOUNTED = (
+  states.completed_advantage,
+  states.return_to_go,
+  states.way_out_and_gain,
+)
+OF_STATES = *DISCOUNTED, states.gain, states.way_out_and_shorter
+# What moves an advantage between the tokens of a sequence, or adds a turn's.
+MOVED = (
+  segments.by_feedback,
+  segments.by_quality,
+  segments.shifts,
+  trees.beginnings,
+  trees.node_mean,
+)
 LIKELIHOODS = likelihoods.garl, likelihoods.paft
 # A teacher's word on each token.
 TAUGHT = (
@@ -109,8 +132,11 @@ def test_baselines_of_a_group_sum_to_zero():
   excused = family.made_of(
     *TO_GO,
     *OF_STEPS,
+    *OF_STATES,
+    *MOVED,
     *LIKELIHOODS,
     *TAUGHT,
+    advantages.across_groups,  # adds what a group has in common
     advantages.best_of_group,  # only the best counts
     advantages.entropy_weighted,  # differs from token to token
     advantages.length_weighted,  # sums to 0 by tokens
@@ -141,6 +167,8 @@ def test_a_constant_added_to_the_rewards_of_a_group_changes_nothing():
     'rewards'
   ) & family.made_of(
     *TO_GO,
+    *DISCOUNTED,
+    advantages.across_groups,
     returns.lambda_return,  # of a critic
     credit.group_process,  # normalizes turns
     advantages.batch_scaled,  # divides by the deviation of the batch
@@ -194,16 +222,27 @@ def test_equal_rewards_give_no_advantage_and_no_gradient():
       one['rewards'] = np.zeros(len(one['mask']))
       one['rewards'][_end(one)] = 0.7
 
-  reasons = *TO_GO, *LIKELIHOODS, *TAUGHT, *SHAPED, credit.group_process
-  _check_no_comparison(_remade(equal), *reasons)
+  _check_no_comparison(
+    _remade(equal),
+    *(*TO_GO, *DISCOUNTED, *LIKELIHOODS, *TAUGHT, *SHAPED),
+    credit.group_process,
+    segments.locked,  # scores of steps
+    segments.shifts,
+    states.way_out_and_shorter,  # by tokens
+  )
 
 
 def test_groups_of_one_give_no_advantage_and_no_gradient():
   def part(made):
     for group, one in enumerate(made):
-      one['group'] = group
+      one.update(group=group, tree=np.full_like(one['tree'], group))
 
-  _check_no_comparison(_remade(part), *TO_GO, *LIKELIHOODS, *TAUGHT)
+  _check_no_comparison(
+    _remade(part),
+    *(*TO_GO, *DISCOUNTED, *LIKELIHOODS, *TAUGHT),
+    advantages.across_groups,
+    segments.shifts,  # over the turns of a sequence
+  )
 
 
 def test_sequences_of_one_token():
@@ -253,8 +292,7 @@ NORMALIZED = (
   advantages.group_scale,
   advantages.pair_sign,
   advantages.sign_balanced,
-  credit.group_process,
-  credit.step_return_to_go,
+  *OF_STEPS,
   credit.turn_whiten,
   preference.wins,
   prospect.desirable,
@@ -262,6 +300,9 @@ NORMALIZED = (
   regressions.listwise_target_by_mean,
   regressions.moved_mass,
   returns.whiten,
+  segments.locked,
+  trees.beginnings,
+  trees.tree_normalize,
 )
 # What has a unit of its own, in which rewards are measured.
 MEASURED = (
@@ -271,6 +312,7 @@ MEASURED = (
   critics.expected_value,
   critics.nearest_outcome,
   regressions.mirror_descent,
+  segments.by_quality,  # a share
 )
 
 

@@ -47,6 +47,22 @@ def locked(
   return jnp.where(last, of_answer, jnp.where(called, of_calls, 0))
 
 
+def shifts(
+  process_rewards: jax.Array,
+  mask: jax.Array,
+  group: levels.Level,
+  turn: levels.Level,
+) -> jax.Array:
+  """The score of a turn, normalized over the turns of the group.
+
+  By the population's deviation: for scores that are changes of a belief
+  (GRPO-VPS, arXiv:2604.20659).
+  """
+  return advantages.group_normalize(
+    process_rewards, mask, turn, group, ddof=0, eps=0.0
+  )
+
+
 def by_quality(
   advantage: jax.Array,
   process_rewards: jax.Array,

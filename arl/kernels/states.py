@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from arl import levels, ranges
-from arl.kernels import advantages, returns, scans
+from arl.kernels import advantages, credit, returns, scans
 
 
 def plus(
@@ -50,6 +50,26 @@ def following(
 
   made = scans.back(step, start, seq, x, carried=2)
   return jnp.where(levels.last(seq, start), at_end, made)
+
+
+def return_to_go(
+  rewards: jax.Array,
+  mask: jax.Array,
+  seq: levels.Level,
+  turn: levels.Level,
+  state: levels.Level,
+  *,
+  gamma: ranges.Fraction = 0.95,
+  eps: ranges.NonNegative = 1e-6,
+) -> jax.Array:
+  """Return-to-go of a turn, normalized over the turns that answer its state.
+
+  The step's advantage of GiGPO (arXiv:2505.10978). A state that was met once
+  gives 0.
+  """
+  return credit.step_return_to_go(
+    rewards, mask, seq, turn, state, gamma=gamma, eps=eps
+  )
 
 
 def worth(

@@ -7,8 +7,8 @@ the column `process_rewards`.
 import functools
 
 from arl import methods, ranges
-from arl.kernels import advantages, segments, states
-from arl.methods import binding, compose
+from arl.kernels import segments, states
+from arl.methods import compose
 
 
 def _after(base: methods.Base, kernel) -> compose.Objective:
@@ -62,12 +62,10 @@ def vps(
   the change is normalized, by the population's deviation, is ours. Status:
   published, details from notes.
   """
-  shift = functools.partial(advantages.group_normalize, ddof=0, eps=0.0)
-  reads = {'rewards': 'process_rewards', 'seq': 'turn'}
   objective = methods.objective(base)
   return objective._replace(
     advantage=(
-      ('turn_advantage', binding.on(shift, **reads)),
+      ('turn_advantage', segments.shifts),
       *compose.steps(objective.advantage),
       ('advantage', functools.partial(states.plus, coef=coef)),
     )

@@ -8,8 +8,8 @@ to it: watch `shared`, the share of tokens whose state others met too.
 import functools
 
 from arl import methods, ranges, types
-from arl.kernels import advantages, credit, states
-from arl.methods import binding, compose, grpo
+from arl.kernels import advantages, states
+from arl.methods import compose, grpo
 
 
 def _stepped(
@@ -43,8 +43,7 @@ def gigpo(
   states that are only similar. Surveys have another method by this name:
   `gigpo_across`. Status: published, official code read.
   """
-  to_go = functools.partial(credit.step_return_to_go, gamma=gamma)
-  step = binding.on(to_go, step_of_group='state')
+  step = functools.partial(states.return_to_go, gamma=gamma)
   return _stepped(grpo.grpo(clip=clip, kl_coef=kl_coef), step, coef)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from arl import levels
-from arl.kernels import advantages, credit, states
+from arl.kernels import advantages, states
 
 GROUPS, SIZE, TURNS, TOKENS = 2, 4, 4, 2
 ROWS, WIDTH, NUM = GROUPS * SIZE, TURNS * TOKENS, 40
@@ -135,11 +135,7 @@ def test_states_that_are_met_once_share_nothing():
   # Where all is one state, all on the mask is shared.
   one = {**told, 'state': levels.Level(jnp.zeros((ROWS, WIDTH), int), 1)}
   np.testing.assert_array_equal(states.shared(**one), columns['mask'])
-  to_go = credit.step_return_to_go(
-    **{n: columns[n] for n in ('rewards', 'mask', 'seq', 'turn')},
-    step_of_group=columns['turn'],
-  )
-  assert not np.any(to_go)
+  assert not np.any(states.return_to_go(**alone))
 
 
 def test_a_group_without_success_learns_from_rubrics_alone():
