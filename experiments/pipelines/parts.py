@@ -76,7 +76,8 @@ def imitated(chosen: dict, steps: int, model: str, source: str) -> dict:
     'judged': dict(TOOLS),
   }
   config.rollout.strategy = 'conversations.whole'
-  config.optimizer.lr = 1e-3
+  warmup = min(config.optimizer.warmup, steps // 2)
+  config.optimizer.update(lr=1e-3, warmup=warmup)
   return stage('launch.sft', _paced(config, chosen, steps))
 
 

@@ -26,9 +26,9 @@ def get_config(arg: str | None = None):
     'Sparse-to-Dense',
     teacher_start=parts.demonstrated(chosen, 900),
     teacher=parts.trained(chosen, 40, '{teacher_start}/final'),
-    rollouts=parts.sampled(chosen, 4, '{teacher}/final', keep),
+    rollouts=parts.sampled(chosen, 1, '{teacher}/final', keep),
     student_start=parts.demonstrated(chosen, 450),
-    warm_up=parts.imitated(chosen, 60, '{student_start}/final', 'rollouts'),
+    warm_up=parts.imitated(chosen, 10, '{student_start}/final', 'rollouts'),
     distilled=distilled,
     student=parts.trained(chosen, 15, '{distilled}/final'),
   )

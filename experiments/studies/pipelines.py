@@ -23,7 +23,7 @@ PIPELINES = (
 )  # fmt: skip
 DENSE = PIPELINES[0]
 # The batches of 256 episodes that Sparse-to-Dense samples in all.
-ALONE = 74
+ALONE = 71
 
 
 def of(root: pathlib.Path, name: str, seed: int, quick: bool) -> runs.Run:
