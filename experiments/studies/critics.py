@@ -133,7 +133,7 @@ def main(argv: list[str]) -> None:
   runs.line(line, value, 'share of variance', '> 0', seeds, interval)
   models = [tell_model(name, table[name], seeds) for name in MEASURED]
   if not quick:
-    write(table, body, models)
+    write(table, body, models, seeds)
     summary.write()
 
 
@@ -141,12 +141,14 @@ def write(
   table: Mapping[str, Sequence[runs.Run]],
   body: Sequence[Sequence[str]],
   models: Sequence[Sequence[str]],
+  seeds: Sequence[int],
 ) -> None:
   """Writes the tables and the figures."""
   path = runs.RESULTS / 'critics.md'
   header = ('model', 'function', 'measure', 'first batch', 'last batches')
-  both = runs.markdown(HEADER, body) + '\n' + runs.markdown(header, models)
-  path.write_text(both, encoding='utf-8')
+  runs.write_table(path, header, models, seeds)
+  text = runs.markdown(HEADER, body) + '\n' + path.read_text('utf-8')
+  path.write_text(text, encoding='utf-8')
   logs = {name: [runs.rows(run) for run in row] for name, row in table.items()}
   explained = {name: logs[name] for name in CRITICS}
   curves.compare(explained, EXPLAINED, runs.RESULTS / 'critics.png')

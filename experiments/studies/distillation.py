@@ -234,7 +234,7 @@ def main(argv: list[str]) -> None:
   compare(table, success_of(teachers))
   if quick:
     return
-  runs.write_table(runs.RESULTS / 'distillation.md', HEADER, body)
+  runs.write_table(runs.RESULTS / 'distillation.md', HEADER, body, seeds)
   draw({form: [runs.rows(run) for run in table[form]] for form in DRAWN})
   summary.write()
 

@@ -135,7 +135,7 @@ def main(argv: list[str]) -> None:
   header = (
     'pipeline', 'stage', 'by', 'before', 'after', 'tokens sampled', 'seconds',
   )  # fmt: skip
-  runs.write_table(runs.RESULTS / 'pipelines.md', header, body)
+  runs.write_table(runs.RESULTS / 'pipelines.md', header, body, seeds)
   first = told(table[DENSE][0])
   parts = [
     picture.Part(stage['name'], f'{stage["seconds"]:.0f} s', stage['points'])

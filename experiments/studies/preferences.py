@@ -149,7 +149,7 @@ def main(argv: list[str]) -> None:
   body = [measure(name, row, starts, quick) for name, row in table.items()]
   if quick:
     return
-  runs.write_table(runs.RESULTS / 'preferences.md', HEADER, body)
+  runs.write_table(runs.RESULTS / 'preferences.md', HEADER, body, seeds)
   draw({name: [runs.rows(run) for run in table[name]] for name in DRAWN})
   summary.write()
 

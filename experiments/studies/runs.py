@@ -169,11 +169,17 @@ def markdown(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 
 
 def write_table(
-  path: pathlib.Path, header: Sequence[str], body: Sequence[Sequence[str]]
+  path: pathlib.Path,
+  header: Sequence[str],
+  body: Sequence[Sequence[str]],
+  seeds: Sequence[int] = (),
 ) -> None:
-  """Writes a Markdown table."""
+  """Writes a Markdown table, and of which seeds it is, where that is told."""
   path.parent.mkdir(parents=True, exist_ok=True)
-  path.write_text(markdown(header, body), encoding='utf-8')
+  text = markdown(header, body)
+  if seeds:
+    text += f'\nSeeds: {", ".join(map(str, seeds))}.\n'
+  path.write_text(text, encoding='utf-8')
 
 
 def percent(value: float, interval: Sequence[float] | None) -> str:

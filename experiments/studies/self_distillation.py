@@ -154,7 +154,7 @@ def main(argv: list[str]) -> None:
     body.append(measure(form, row, how, quick))
   if quick:
     return
-  runs.write_table(runs.RESULTS / 'self_distillation.md', HEADER, body)
+  runs.write_table(runs.RESULTS / 'self_distillation.md', HEADER, body, seeds)
   curves.compare(
     {form: [runs.rows(run) for run in row] for form, row in table.items()},
     'train/success',

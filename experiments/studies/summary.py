@@ -73,10 +73,10 @@ _SECTIONS = (
     'smollm2_evals',
     'A pretrained model on problems of other libraries',
     'python -m experiments.studies.smollm2_evals',
-    'SmolLM2-135M-Instruct without training, greedy, 40 problems each: the share'
-    ' solved and its 95 % Wilson interval, as they are and (`_shown`) after one'
-    ' that is solved. It answers calls of functions in prose, and its sums are'
-    ' wrong: this is where training would begin.',
+    'SmolLM2-135M-Instruct without training, greedy, 40 problems each: the'
+    ' share solved and its 95 % Wilson interval, as they are and (`_shown`)'
+    ' after one that is solved. It answers calls of functions in prose, and its'
+    ' sums are wrong: this is where training would begin.',
   ),
   (
     'verifiers',
@@ -119,8 +119,8 @@ _SECTIONS = (
     ' best of a task preferred to its worst: held-out success of 256 tasks; how'
     ' often the trained policy puts the better of two episodes of the warm'
     ' start first, of tasks it has not seen, by its implicit reward and by the'
-    ' mean log-prob; and the length of its episodes. Means over seeds 0, 1, 2'
-    ' with their 95 % t intervals.',
+    ' mean log-prob; and the length of its episodes. Means over seeds with'
+    ' their 95 % t intervals.',
   ),
   (
     'distillation',
@@ -131,7 +131,7 @@ _SECTIONS = (
     ' held-out success of 256 tasks, how far it is over that of the teacher,'
     " the KL to the teacher on the policy's own tokens, and the tokens sampled"
     ' until four batches have 95 % of the success of the teacher. Means over'
-    ' seeds 0, 1, 2 with their 95 % t intervals.',
+    ' seeds with their 95 % t intervals.',
   ),
   (
     'self_distillation',
@@ -140,7 +140,7 @@ _SECTIONS = (
     'From warm starts that read hints, 20 batches of 128 episodes. To check is'
     ' to call a tool and not to guess; a gap is by how many nats a token what'
     ' the policy said is likelier to it when it is told more, in the way of the'
-    ' second column. Means over seeds 0, 1, 2 with their 95 % t intervals.',
+    ' second column. Means over seeds with their 95 % t intervals.',
   ),
   (
     'pipelines',
@@ -149,7 +149,7 @@ _SECTIONS = (
     'Held-out success, sampled, before and after each stage of the orders in'
     ' experiments/pipelines/, on the tool task of the quickstart; and that of'
     ' DAPO alone from the same start at as many sampled tokens as'
-    ' Sparse-to-Dense takes. Means over seeds 0, 1, 2.',
+    ' Sparse-to-Dense takes. Means over seeds.',
   ),
   (
     'critics',
@@ -162,7 +162,7 @@ _SECTIONS = (
     ' values that were learnt in 50 batches of the warm start, whose tokens are'
     ' not counted. Then reward models, learnt from 30 batches of the warm'
     " start's rollouts: accuracy on the first and the last ten batches, each"
-    ' before it was learnt from. Means over seeds 0, 1, 2.',
+    ' before it was learnt from. Means over seeds.',
   ),
   (
     'smollm2',
