@@ -354,7 +354,7 @@ _SETTINGS = (
   # What is known of turns teaches where outcomes agree.
   ('trca slca gigpo_across', _EVERY_GROUP),
   ('tree_grpo tree_grpo_within', {'rollout.strategy': 'branching.two_trees'}),
-  ('arpo_hard', {'rollout.strategy': 'branching.arpo'}),
+  ('arpo_hard', {'rollout.strategy': 'arpo.four'}),
   ('grpo_ma', {'rollout.strategy': 'branching.two_answers'}),
   ('categorical', {'model.value_bins': 21}),
   (

@@ -11,7 +11,15 @@ import tiny as tiny_lib
 
 from arl import episode
 from arl.envs import base
-from arl.rollout import branching, chat, engine, marks, scripted, strategies
+from arl.rollout import (
+  arpo,
+  branching,
+  chat,
+  engine,
+  marks,
+  scripted,
+  strategies,
+)
 
 LIMITS = strategies.Limits(
   max_turns=3, turn_tokens=6, context=48, response_tokens=400
@@ -149,14 +157,14 @@ def test_a_surprise_branches_and_what_is_left_begins_anew():
   # Turns after the first are as uncertain as can be, the first is certain.
   surprised = lambda request: float(np.log(8)) * (request.path[3] > 0)
   made, _ = roll_out(
-    branching.uncertain(2, base_rate=0.0, weight=1.0),
+    arpo.uncertain(2, base_rate=0.0, weight=1.0),
     samples=4,
     entropy=surprised,
   )
   check(made, 4)
   assert [int(one.extras['tree'][0]) for one in made] == [0, 1, 0, 1]
   made, _ = roll_out(
-    branching.uncertain(2, base_rate=0.0, weight=1.0),
+    arpo.uncertain(2, base_rate=0.0, weight=1.0),
     samples=4,
     entropy=lambda request: 0.5,
   )
@@ -167,7 +175,7 @@ def test_a_surprise_branches_and_what_is_left_begins_anew():
 def test_the_probability_of_a_branch_is_the_worked_one():
   worked = json.loads(GOLDEN.read_text())['arpo']
   for surprise, want in worked.items():
-    got = branching.branch_probability(float(surprise))
+    got = arpo.branch_probability(float(surprise))
     assert got == pytest.approx(want, abs=1e-12)
 
 
@@ -176,7 +184,7 @@ def test_the_probability_of_a_branch_is_the_worked_one():
   [
     (branching.tree(3), 4, '4 samples cannot be shared out by 3'),
     (branching.answers(3), 4, '4 samples cannot be shared out by 3'),
-    (branching.uncertain(5), 4, '5 chains of 4 samples'),
+    (arpo.uncertain(5), 4, '5 chains of 4 samples'),
   ],
 )
 def test_samples_that_do_not_fit_are_refused(strategy, samples, message):
@@ -186,4 +194,20 @@ def test_samples_that_do_not_fit_are_refused(strategy, samples, message):
 
 def test_an_engine_without_entropies_is_refused():
   with pytest.raises(ValueError, match='tells no entropies'):
-    roll_out(branching.uncertain(2), samples=4)
+    roll_out(arpo.uncertain(2), samples=4)
+
+
+def test_a_turn_is_asked_once_whether_it_surprises():
+  # Every second turn surprises for sure: one copy of each that took it, and no
+  # more of it once it has ended.
+  made, speaker = roll_out(
+    arpo.uncertain(1, base_rate=0.0, weight=1.0),
+    samples=3,
+    entropy=lambda request: float(np.log(8)) * (request.path[3] == 1),
+  )
+  check(made, 3)
+  copies = marks.of('copies', made)
+  first = [set(c[one.mask & (one.turn == 0)]) for c, one in zip(copies, made)]
+  assert first == [{3}] * 3
+  # The chain's second turn; its copy's; that of the copy of the copy.
+  assert [len(each) for each in speaker.asked] == [1, 1, 2, 2, 1]
