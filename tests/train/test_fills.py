@@ -9,9 +9,11 @@ from arl import columns, types
 from arl.methods import compose, grpo, matching
 from arl.rollout import (
   answers,
+  branching,
   conversations,
   demonstrations,
   greedy,
+  hindsight,
   privileged,
   recorded,
   search,
@@ -98,6 +100,8 @@ def test_environments_fill_more():
     (vine.nine, {'turn_value'}, set()),
     (search.by_critic, {'ranked'}, set()),
     (privileged.told_skill, {'hinted', 'teacher_logp'}, set()),
+    (branching.two_answers, {'tree', 'node', 'copies'}, set()),
+    (hindsight.told_feedback, {'hindsight_logp'}, set()),
   ],
 )
 def test_strategies_fill_more_and_less(strategy, more, less):
@@ -115,7 +119,9 @@ def test_tokens_that_a_strategy_names_are_looked_up():
 
 
 def test_together_they_fill_the_table():
-  env = tiny.letters()._replace(parts=lambda text: [], scores_steps=True)
+  env = tiny.letters()._replace(
+    parts=lambda text: [], scores_steps=True, anchor=str
+  )
   blocks = {
     'knobs': {'kl_coef': {'name': 'knobs.adaptive_kl'}},
     'updates': {'routing': 'rollout'},
@@ -134,6 +140,8 @@ def test_together_they_fill_the_table():
         conversations.with_observations,
         vine.nine,
         search.by_critic,
+        branching.two_trees,
+        hindsight.told_feedback,
       )
       for b in (0, 4)
     )
