@@ -9,11 +9,13 @@ import check
 import numpy as np
 import policy_rows
 import pytest
+import worked_agentic
 import worked_tables
 
 FOLDER = pathlib.Path(__file__).parent
 POLICY = FOLDER / 'policy_verl_0_9_1.npz'
 PAIRS = FOLDER / 'preference_trl_1_16.npz'
+AGENTIC = FOLDER / 'worked_agentic.json'
 WORKED = FOLDER / 'worked_policy.json'
 PREFERENCE = FOLDER / 'worked_preference.json'
 DISTILLATION = FOLDER / 'worked_distillation.json'
@@ -93,6 +95,15 @@ def test_all_of_the_examples_of_distillation_agree(capsys):
   verdicts = _lines(capsys.readouterr().out)
   keys = json.loads(DISTILLATION.read_text()).keys()
   assert verdicts == dict.fromkeys(keys, 'ok')
+
+
+def test_the_examples_of_credit_below_the_trajectory_agree(capsys):
+  assert check.main(['check', str(AGENTIC)]) == 0
+  verdicts = _lines(capsys.readouterr().out)
+  assert {k for k, v in verdicts.items() if v == 'ok'} == {
+    *worked_agentic.TABLE
+  }
+  assert 'MISMATCH' not in verdicts.values()
 
 
 def test_all_of_the_supervised_examples_agree(capsys):
