@@ -103,7 +103,7 @@ def imitating(root: pathlib.Path, seed: int, quick: bool) -> runs.Run:
 
 
 def episodes_of(
-  world: build.World, tasks: int, strategy=None
+  world: build.World, tasks: int, strategy=None, samples: int = 1
 ) -> list[episode.Episode]:
   """Sampled episodes of fresh held-out tasks."""
   return evaluation.run(
@@ -111,6 +111,7 @@ def episodes_of(
     evaluation.held_out(world, 2000, tasks),
     evaluation.variants(1.0)['sampled'],
     (evaluation.FINAL,),
+    samples,
     strategy=strategy,
   )
 

@@ -94,8 +94,11 @@ def looks(run: runs.Run, how: str, quick: bool) -> dict[str, float]:
   config = self_distill.get_config(f'model={run.workdir}/final,{TOLD[how]}')
   world = build.world(config)
   strategy = names.resolve(config.rollout.strategy, 'arl.rollout')
-  tasks = 16 if quick else methods.TASKS
-  episodes = distillation.episodes_of(world, tasks, strategy)
+  # Who is told the best of several needs several.
+  tasks, samples = 16 if quick else methods.TASKS, 8
+  episodes = distillation.episodes_of(
+    world, tasks // samples, strategy, samples
+  )
   said = reconsidering.phrases(self_distill.CHECKS)
   marks = [reconsidering.of(e, world.chat.decode, said) for e in episodes]
   gaps = [e.extras['teacher_logp'] - e.logp for e in episodes]
