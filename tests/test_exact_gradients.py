@@ -7,6 +7,7 @@ in test_exact_likelihoods.py.
 """
 
 import functools
+import inspect
 
 import axes
 import jax
@@ -109,6 +110,7 @@ def test_every_aggregation_is_exact_on_policy():
 # In groups of two, and summed over the tokens of a rollout.
 
 EXACT = {
+  'bi_level_gae': 1,
   'gae': 1,  # lam = 1, any value function
   'greedy_baseline': 1,
   'group_center': 1 / 2,  # the mean includes the rollout itself: (n - 1) / n
@@ -120,17 +122,29 @@ EXACT = {
 }
 ANOTHER = {
   'best_of_group': 'of the mean of the best of a group',
+  'completed_advantage': 'of scores of steps: test_states.py',
   'garl': 'of the likelihood of an answer: test_exact_likelihoods.py',
   'paft': 'of the likelihood of an answer: test_exact_likelihoods.py',
+  'locked': 'of scores of steps, and of outcomes: test_segments.py',
   'pair_sign': 'of the chance to win',
+  'shifts': 'of scores of steps: test_segments.py',
+  'shorter': 'of few tokens: test_states.py',
   'sign_balanced': 'of the chance of a positive reward, by a factor of it',
 }
 BIASED = {
   'batch_scaled': 'divides by a deviation of the batch',
+  'beginnings': 'divides by deviations of a group',
+  'gain': 'values of states that the samples themselves make',
   'group_normalize': 'divides by the deviation of the group',
   'group_process': 'compares turns of one group, each with all others',
   'length_adaptive_gae': 'lam below 1: as good as the critic',
+  'outcome_of_turns': 'divides by a deviation of turns',
+  'return_to_go': 'divides by a deviation of those that meet in a state',
   'step_return_to_go': 'divides by a deviation, compares turns of one index',
+  'tree_normalize': 'divides by deviations of a tree and of a group',
+  'way_out': 'values of states that the samples themselves make',
+  'way_out_and_gain': 'as its parts',
+  'way_out_and_shorter': 'as its parts',
 }
 
 
@@ -146,8 +160,10 @@ def test_every_advantage_is_accounted_for():
 def test_advantages_that_are_exact():
   parts = {}
   for entry in axes.ADVANTAGES:
-    numbers = binding.hyperparameters(entry.kernel)
-    ones = {name: 1.0 for name in numbers if name in ('gamma', 'lam')}
+    function = binding.function_of(entry.kernel)
+    numbers = inspect.signature(function).parameters
+    discounts = 'gamma', 'lam', 'turn_gamma'
+    ones = {name: 1.0 for name in numbers if name in discounts}
     if entry.name in EXACT:
       parts[entry.name] = _summed(functools.partial(entry.kernel, **ones))
   for name, got in mdp.expected(parts, 2).items():

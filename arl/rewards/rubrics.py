@@ -239,7 +239,8 @@ def draco(
   """
   q, n = np.asarray(quality, float), np.asarray(tokens, float)
   weight = q if advantage >= 0 else 1 - q
-  total = weight.sum()
-  if total <= 0 or not n.all():
+  if not weight.any() or not n.all():
     return np.full_like(q, advantage)
-  return advantage * n.sum() * weight / (n * total)
+  # First by the largest, which may be too small for a product.
+  weight = weight / weight.max()
+  return advantage * n.sum() * weight / (n * weight.sum())

@@ -130,8 +130,8 @@ def test_episodes_are_short_and_within_the_alphabet(split):
     task = ENV.task(split, index)
     exchanges = base.play(ENV, task, ENV.oracle, 4)
     texts = [task.prompt]
-    for action, turn in exchanges:
-      texts += [action, turn.text]
+    for one in exchanges:
+      texts += [one.action, one.turn.text]
     texts = texts[:-1]
     assert set(''.join(texts)) <= set(tools.ALPHABET)
     longest = max(longest, len(''.join(texts)) + len(texts))
@@ -147,7 +147,9 @@ def test_the_demonstrator_is_mostly_wrong():
     exchanges = base.play(ENV, task, act, 4)
     first.append(exchanges[0].action.startswith('='))
     rewards.append(exchanges[-1].turn.reward)
-    texts = [task.prompt, *(text for a, t in exchanges for text in (a, t.text))]
+    texts = [task.prompt]
+    for one in exchanges:
+      texts += [one.action, one.turn.text]
     lengths.append(len(''.join(texts)) + len(texts))
   assert 0.39 < np.mean(rewards) < 0.45
   assert 0.52 < np.mean(first) < 0.58
