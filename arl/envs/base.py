@@ -7,12 +7,12 @@ again is a restore. Nothing here knows tokens, models or JAX.
 import hashlib
 import math
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from arl import episode
+from arl import episode, names
 from arl.envs import calls
 
 State = Any
@@ -102,6 +102,24 @@ class Env(NamedTuple):
   harness: Harness | None = None
   anchor: Callable[[State], str] | None = None
   tools: Sequence[calls.Tool] = ()
+
+
+def inner(wrapper: str, env: Mapping[str, Any]) -> Env:
+  """The environment that another wraps, of its block.
+
+  Args:
+    wrapper: names the other in messages.
+    env: the block, `name` and keywords.
+
+  Raises:
+    ValueError: it has no name, or one that names no environment.
+  """
+  keywords = dict(env)
+  if 'name' not in keywords:
+    raise ValueError(
+      f'{wrapper}: env needs a name: the function that makes it.'
+    )
+  return names.resolve(keywords.pop('name'), 'arl.envs')(**keywords)
 
 
 def play(

@@ -71,10 +71,7 @@ def make(*, env: Mapping[str, Any], hint: str) -> base.Env:
   """
   if hint not in HINTS:
     raise ValueError(f'hinted: no hint {hint!r}{names.suggest(hint, HINTS)}')
-  keywords = dict(env)
-  if 'name' not in keywords:
-    raise ValueError('hinted: env needs a name: the function that makes it.')
-  inner = names.resolve(keywords.pop('name'), 'arl.envs')(**keywords)
+  inner = base.inner('hinted', env)
   act = {
     'answer': lambda state, rng: answer(inner, state.task),
     'steps': lambda state, rng: inner.oracle(state.inner),

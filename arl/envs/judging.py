@@ -32,12 +32,9 @@ def make(*, env: Mapping[str, Any], form: str, max_turns: int) -> base.Env:
   Raises:
     ValueError: an unknown form, an environment without a name, or no action.
   """
-  keywords = dict(env)
-  if 'name' not in keywords:
-    raise ValueError('judging: env needs a name: the function that makes it.')
+  inner = base.inner('judging', env)
   if max_turns < 1:
     raise ValueError(f'judging: max_turns is {max_turns}; give 1 or more.')
-  inner = names.resolve(keywords.pop('name'), 'arl.envs')(**keywords)
   made = names.resolve(form, 'arl.rewards')()
   say = lambda task: made.write(task.data[POINTS])
   return base.Env(

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from arl import episode, names
+from arl import episode
 from arl.envs import base
 
 _LONGEST = 64  # actions of a solution
@@ -26,15 +26,12 @@ def make(*, env: Mapping[str, Any], index: int, split: str) -> base.Env:
     ValueError: an environment without a name, a split or an index that there
       is not.
   """
-  keywords = dict(env)
-  if 'name' not in keywords:
-    raise ValueError('shown: env needs a name: the function that makes it.')
+  inner = base.inner('shown', env)
   if index < 0 or split not in (base.TRAIN, base.HELD_OUT):
     raise ValueError(
       f'shown: index {index} of the split {split!r}; give one from 0 on, of'
       f' {base.TRAIN!r} or {base.HELD_OUT!r}.'
     )
-  inner = names.resolve(keywords.pop('name'), 'arl.envs')(**keywords)
   _conversation(inner, inner.task(split, index))
   return inner._replace(
     task=functools.partial(_task, inner, (split, index)), harness=None

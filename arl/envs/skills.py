@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from arl import episode, names
+from arl import episode
 from arl.envs import base
 from arl.rewards import judgements
 
@@ -81,12 +81,9 @@ def make(*, env: Mapping[str, Any], max_turns: int) -> base.Env:
   Raises:
     ValueError: an environment without a name, or no action.
   """
-  keywords = dict(env)
-  if 'name' not in keywords:
-    raise ValueError('skills: env needs a name: the function that makes it.')
+  inner = base.inner('skills', env)
   if max_turns < 1:
     raise ValueError(f'skills: max_turns is {max_turns}; give 1 or more.')
-  inner = names.resolve(keywords.pop('name'), 'arl.envs')(**keywords)
   say = lambda task: task.data[SKILL]
   return base.Env(
     task=functools.partial(_task, inner, max_turns),

@@ -69,7 +69,7 @@ def uncertain(
         if rngs[one.place].random() < chance(surprise):
           branching.branch(one, leaf, len(leaf.before) - 1)
     for one, task in zip(made, tasks):
-      _more(one, env, chat, task, plan)
+      branching.grow(one, plan.samples, env, chat, task, plan)
     branching.play(made, engine, env, chat, plan)
     return [e for one in made for e in branching.episodes(one)]
 
@@ -113,12 +113,6 @@ def _surprise(leaf: branching.Leaf, first: int, vocab: int) -> float | None:
       )
     means.append(here.mean())
   return float((means[1] - means[0]) / np.log(vocab))
-
-
-def _more(made: branching.Grown, env, chat, task, plan) -> None:
-  """Fresh chains, until there are as many leaves as samples."""
-  while len(made.leaves) < plan.samples:
-    branching.grow(made, env, chat, task, plan)
 
 
 four = uncertain(4)

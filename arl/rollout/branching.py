@@ -18,7 +18,7 @@ from arl import episode
 from arl.envs import base
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
-from arl.rollout import resume, strategies
+from arl.rollout import strategies
 
 Strategy = Callable[..., list[episode.Episode]]
 GIVES = frozenset({'tree', 'node', 'copies'})
@@ -137,18 +137,17 @@ def _check_share(name: str, count: int, plan: strategies.Plan) -> None:
 
 def started(env, chat, task, place, count: int, plan) -> Grown:
   made = Grown(place)
-  for _ in range(count):
-    grow(made, env, chat, task, plan)
+  grow(made, count, env, chat, task, plan)
   return made
 
 
-def grow(made: Grown, env, chat, task, plan) -> None:
-  """A further tree, at its root."""
-  sample = len(made.leaves)
+def grow(made: Grown, count: int, env, chat, task, plan) -> None:
+  """Further trees, at their roots, until there are so many leaves."""
   path = *plan.path, made.place
-  row = strategies.start(env, chat, task, plan.limits, sample, path)
-  trees = [leaf.tree for leaf in made.leaves]
-  made.leaves.append(Leaf(row, max(trees, default=-1) + 1, []))
+  first = max((leaf.tree for leaf in made.leaves), default=-1) + 1
+  for number, sample in enumerate(range(len(made.leaves), count), first):
+    row = strategies.start(env, chat, task, plan.limits, sample, path)
+    made.leaves.append(Leaf(row, number, []))
 
 
 def branch(made: Grown, leaf: Leaf, turn: int) -> None:
@@ -170,21 +169,12 @@ def take_turn(
   going = [
     (one, leaf) for one in made for leaf in one.leaves if not leaf.row.status
   ]
-  if not going:
-    return []
-  requests = []
   for one, leaf in going:
     leaf.before.append(leaf.row.copy(leaf.row.path))
     leaf.nodes.append(one.node())
-    turn = len(leaf.row.exchanges)
-    requests.append(strategies.request(leaf.row, plan.limits, turn))
-  sampling = plan.sampling._replace(stop=chat.stop)
-  answers = resume.generate(engine.generate, requests, sampling)
-  for (_, leaf), answer in zip(going, answers):
-    leaf.row.take(answer)
-    strategies.advance(
-      leaf.row, answer.tokens, answer.finish, env, chat, plan.limits
-    )
+  if going:
+    rows = [leaf.row for _, leaf in going]
+    strategies.take_turn(rows, engine, env, chat, plan)
   return going
 
 

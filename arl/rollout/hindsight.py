@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from arl import episode
-from arl.envs import base, hinted
+from arl.envs import base
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
-from arl.rollout import strategies
+from arl.rollout import privileged, strategies
 
 
 def told_feedback(
@@ -63,7 +63,6 @@ def feedback(one: episode.Episode, turn: int) -> str:
 
 def _row(chat, one: episode.Episode, turn: int) -> list[int]:
   """The episode's ids up to the end of a turn, behind its feedback."""
-  begun = len(chat.opening(one.task))
   end = int(np.flatnonzero(one.mask & (one.turn == turn))[-1]) + 1
-  told = chat.opening(hinted.told(one.task, feedback(one, turn)))
-  return [*told, *(int(i) for i in one.tokens[begun:end])]
+  row = privileged.behind(chat, one, feedback(one, turn))
+  return row[: len(row) - (len(one.tokens) - end)]

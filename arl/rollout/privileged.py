@@ -161,7 +161,7 @@ def _scored(teacher, chat, plan, made, hints) -> list[episode.Episode]:
   for i, (one, hint) in enumerate(zip(made, hints)):
     if hint is None or not np.any(one.mask):
       continue
-    row = _hinted(chat, one, hint)
+    row = behind(chat, one, hint)
     if len(row) <= plan.limits.context:
       rows[i] = row
   scores = teacher.score(list(rows.values()), plan.sampling.temperature)
@@ -169,7 +169,7 @@ def _scored(teacher, chat, plan, made, hints) -> list[episode.Episode]:
   return [_told(one, told.get(i)) for i, one in enumerate(made)]
 
 
-def _hinted(chat, one: episode.Episode, hint: str) -> list[int]:
+def behind(chat, one: episode.Episode, hint: str) -> list[int]:
   """The episode's ids behind another beginning."""
   begun = len(chat.opening(one.task))
   rest = [int(i) for i in one.tokens[begun:]]

@@ -192,22 +192,24 @@ def multi_turn(
       cannot spell, before anything is sampled; or an engine whose answers
       disagree with the requests.
   """
-  sampling, limits = plan.sampling._replace(stop=chat.stop), plan.limits
   live = [
-    start(env, chat, task, limits, sample, (*plan.path, place))
+    start(env, chat, task, plan.limits, sample, (*plan.path, place))
     for place, task in enumerate(tasks)
     for sample in range(plan.samples)
   ]
-  for turn in range(limits.max_turns):
-    going = [row for row in live if not row.status]
-    if not going:
-      break
-    requests = [request(row, limits, turn) for row in going]
-    answers = resume.generate(engine.generate, requests, sampling)
-    for row, answer in zip(going, answers):
-      row.take(answer)
-      advance(row, answer.tokens, answer.finish, env, chat, limits)
+  while going := [row for row in live if not row.status]:
+    take_turn(going, engine, env, chat, plan)
   return [row.episode() for row in live]
+
+
+def take_turn(rows: Sequence[Live], engine, env, chat, plan: Plan) -> None:
+  """Lets rows that have not ended take a turn, whichever each is in."""
+  requests = [request(row, plan.limits, len(row.exchanges)) for row in rows]
+  sampling = plan.sampling._replace(stop=chat.stop)
+  answers = resume.generate(engine.generate, requests, sampling)
+  for row, answer in zip(rows, answers):
+    row.take(answer)
+    advance(row, answer.tokens, answer.finish, env, chat, plan.limits)
 
 
 def start(env, chat, task, limits, sample, path) -> Live:

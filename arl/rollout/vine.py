@@ -22,7 +22,7 @@ from arl import episode
 from arl.envs import base
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
-from arl.rollout import resume, strategies
+from arl.rollout import strategies
 
 Strategy = Callable[..., list[episode.Episode]]
 # The branches of a row by the turn that they begin with.
@@ -123,18 +123,9 @@ def play(rows, engine, env, chat, plan, before=lambda: None) -> None:
     plan: of the sampling and the limits.
     before: called before each turn.
   """
-  sampling = plan.sampling._replace(stop=chat.stop)
   while going := [row for row in rows if not row.status]:
     before()
-    requests = [
-      strategies.request(row, plan.limits, len(row.exchanges)) for row in going
-    ]
-    answers = resume.generate(engine.generate, requests, sampling)
-    for row, answer in zip(going, answers):
-      row.take(answer)
-      strategies.advance(
-        row, answer.tokens, answer.finish, env, chat, plan.limits
-      )
+    strategies.take_turn(going, engine, env, chat, plan)
 
 
 def _branch(starts, count: int, first: int) -> list[_Branches]:
