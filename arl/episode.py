@@ -31,6 +31,10 @@ STATUSES = GRADED | {ENVIRONMENT_ERROR, REWARD_ERROR, INFRASTRUCTURE_ERROR}
 # episode other rewards.
 PAID = 'environment_rewards'
 
+# The extra that says whether an episode was reset to before the first wrong
+# turn of a failure: 1 or 0 on all its tokens.
+LOCATED = 'located'
+
 # Ends the id of a demonstration's task, where it stands beside what the policy
 # did in the same task.
 DEMONSTRATION = '/demonstration'
@@ -67,12 +71,15 @@ class Turn(NamedTuple):
     done: whether the episode is over.
     process: how good this step was, whatever comes of it; None where the
       environment does not score steps.
+    valid: whether the action was an answer, or a call of a tool that there is
+      with arguments that it takes; None where the environment does not tell.
   """
 
   text: str
   reward: float = 0.0
   done: bool = False
   process: float | None = None
+  valid: bool | None = None
 
 
 class Exchange(NamedTuple):

@@ -250,6 +250,9 @@ METHODS: dict[str, dict] = {
     'name': 'reinforce.reinforce_pp_baseline',
     'clip': 0.2,
   },
+  # arl.methods.resets
+  'rrpo': {'name': 'resets.rrpo', 'base': _GRPO},
+  'srpo': {'name': 'resets.srpo', 'base': _GRPO},
   # arl.methods.segments
   'slca': {'name': 'segments.slca', 'base': _GRPO},
   'draco': {'name': 'segments.draco', 'base': _GRPO, 'most': 5.0},
@@ -355,6 +358,8 @@ _SETTINGS = (
   ('trca slca gigpo_across', _EVERY_GROUP),
   ('tree_grpo tree_grpo_within', {'rollout.strategy': 'branching.two_trees'}),
   ('arpo_hard', {'rollout.strategy': 'arpo.four'}),
+  ('rrpo', {'rollout.strategy': 'resets.rrpo'}),
+  ('srpo', {'rollout.strategy': 'resets.srpo'}),
   ('grpo_ma', {'rollout.strategy': 'branching.two_answers'}),
   ('categorical', {'model.value_bins': 21}),
   (

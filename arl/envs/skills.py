@@ -61,12 +61,17 @@ def demonstrated(
   env: base.Env, task: episode.Task, max_turns: int
 ) -> tuple[list[episode.Exchange], bool]:
   """An episode of the demonstrator, by the task's own randomness."""
-  digest = hashlib.sha256(task.id.encode()).digest()
-  rng = np.random.default_rng(int.from_bytes(digest[:8]))
+  rng = randomness(task)
   act = lambda state: env.noisy(state, rng)
   played = base.play(env, task, act, max_turns)
   earned = sum(exchange.turn.reward for exchange in played)
   return played, earned >= episode.SOLVED
+
+
+def randomness(task: episode.Task) -> np.random.Generator:
+  """The task's own."""
+  digest = hashlib.sha256(task.id.encode()).digest()
+  return np.random.default_rng(int.from_bytes(digest[:8]))
 
 
 def make(*, env: Mapping[str, Any], max_turns: int) -> base.Env:

@@ -18,7 +18,7 @@ import ml_collections
 import numpy as np
 
 from arl import episode, names
-from arl.evaluate import summary
+from arl.evaluate import behavior, summary
 from arl.rewards import shaping
 from arl.train import (
   batch,
@@ -182,8 +182,9 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
         updates=int(now.updates),
       )
       row |= {f'reward/{name}': value for name, value in added.items()}
-      told = summary.judged(episodes)
+      told = summary.judged(episodes) | summary.located(episodes)
       row |= {f'environment/{name}': value for name, value in told.items()}
+      row |= behavior.measure(episodes)
       for name, knob in knobs.items():
         row[f'knobs/{name}'] = meta['knobs'][name]
         meta['knobs'][name] = knob.update(

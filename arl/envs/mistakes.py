@@ -1,0 +1,136 @@
+"""Which action of a failed episode was the first wrong one.
+
+What SRPO (arXiv:2605.25507) asks a policy about its own failures. `make` has a
+model learn to answer, `resets.by_policy` asks. Wrong is the first action that
+is not what the environment's oracle would do there: up to it all states are the
+oracle's own.
+"""
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from arl import episode
+from arl.envs import base, skills
+from arl.rewards import judgements
+
+_QUESTION = 'which action is the first wrong one? say its number'
+_TRIES = 1000  # episodes of a demonstrator, to find one with a mistake
+
+
+class _Played(NamedTuple):
+  exchanges: list[episode.Exchange]
+  first: int
+
+
+def asked(
+  task: episode.Task, exchanges: Sequence[episode.Exchange]
+) -> episode.Task:
+  """The task to name the first wrong action; they are numbered from 1."""
+  numbered = [
+    exchange._replace(action=f'{i} {exchange.action}')
+    for i, exchange in enumerate(exchanges, start=1)
+  ]
+  shown = judgements.shown(task, numbered)
+  return episode.Task(f'mistake/{task.id}', f'{_QUESTION}\n{shown}', {})
+
+
+def said(turn: int) -> str:
+  """The answer that names a turn, counted from 0."""
+  return str(turn + 1)
+
+
+def read(text: str, turns: int) -> int | None:
+  """The turn that an answer names, from 0; None where it names none.
+
+  It may say more than the number, but no other one.
+  """
+  found = {int(digits) for digits in re.findall('[0-9]+', text)}
+  named = found.pop() if len(found) == 1 else 0
+  return named - 1 if 1 <= named <= turns else None
+
+
+def first(
+  env: base.Env,
+  states: Sequence[base.State],
+  exchanges: Sequence[episode.Exchange],
+) -> int | None:
+  """The first turn whose action is not the oracle's; None if all are.
+
+  Args:
+    env: whose oracle knows.
+    states: before each action.
+    exchanges: with the actions.
+  """
+  for turn, (state, exchange) in enumerate(zip(states, exchanges)):
+    if exchange.action.strip() != env.oracle(state).strip():
+      return turn
+  return None
+
+
+def make(*, env: Mapping[str, Any], max_turns: int) -> base.Env:
+  """Failures of the demonstrator of an environment, to find the mistake in.
+
+  The number of the first wrong action earns 1, any other answer 0. There is one
+  action.
+
+  Args:
+    env: the block of the environment, `name` and keywords.
+    max_turns: actions of an episode at most, as in rollouts.
+
+  Raises:
+    ValueError: an environment without a name, or no action.
+  """
+  inner = base.inner('mistakes', env)
+  if max_turns < 1:
+    raise ValueError(f'mistakes: max_turns is {max_turns}; give 1 or more.')
+  say = lambda task: said(task.data['first'])
+  return base.Env(
+    task=functools.partial(_task, inner, max_turns),
+    reset=lambda task: task,
+    step=_step,
+    oracle=say,
+    noisy=lambda task, rng: say(task),
+    answer=say,
+  )
+
+
+def _task(
+  inner: base.Env, max_turns: int, split: str, index: int
+) -> episode.Task:
+  task = inner.task(split, index)
+  played = _failure(inner, task, max_turns)
+  data = {'first': played.first, 'turns': len(played.exchanges)}
+  return asked(task, played.exchanges)._replace(data=data)
+
+
+def _failure(env: base.Env, task: episode.Task, max_turns: int) -> _Played:
+  """A failure of the demonstrator, the same for a task.
+
+  Raises:
+    ValueError: it does not fail.
+  """
+  rng = skills.randomness(task)
+  for _ in range(_TRIES):
+    states: list[base.State] = []
+
+    def act(state, states=states):
+      states.append(state)
+      return env.noisy(state, rng)
+
+    exchanges = base.play(env, task, act, max_turns)
+    found = first(env, states, exchanges)
+    earned = sum(exchange.turn.reward for exchange in exchanges)
+    if found is not None and earned < episode.SOLVED:
+      return _Played(exchanges, found)
+  raise ValueError(
+    f'mistakes: in {_TRIES} episodes of task {task.id!r} the demonstrator made'
+    ' no mistake that it failed by; give the environment one that fails more'
+    ' often, or fewer max_turns.'
+  )
+
+
+def _step(task: episode.Task, text: str) -> tuple[episode.Task, episode.Turn]:
+  right = read(text, task.data['turns']) == task.data['first']
+  return task, episode.Turn('', float(right), True)
