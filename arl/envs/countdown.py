@@ -157,12 +157,14 @@ def _step(state: State, text: str) -> tuple[State, episode.Turn]:
   after = state._replace(turns=state.turns + 1)
   if text.startswith('='):
     right = not fault(text[1:], state.task)
-    return after._replace(over=True), episode.Turn('', float(right), True)
+    turn = episode.Turn('', float(right), True, valid=True)
+    return after._replace(over=True), turn
   call = calls.parse(text, [_CALCULATOR])
   seen = calls.invoke(call, [_CALCULATOR])
   if isinstance(call, calls.Call) and not seen.startswith('error'):
     after = after._replace(tried=call.arguments['expression'])
-  return after._replace(last=seen), episode.Turn(seen)
+  valid = isinstance(call, calls.Call)
+  return after._replace(last=seen), episode.Turn(seen, valid=valid)
 
 
 def _solution(task: episode.Task) -> str:

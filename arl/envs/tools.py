@@ -182,7 +182,8 @@ def _step(state: State, text: str) -> tuple[State, episode.Turn]:
   after = state._replace(turns=state.turns + 1)
   if text.startswith('='):
     reward = float(text == f'={data["answer"]}')
-    return after._replace(over=True), episode.Turn('', reward, True, reward)
+    turn = episode.Turn('', reward, True, reward, valid=True)
+    return after._replace(over=True), turn
   tools = _tools(data['records'])
   call = calls.parse(text, tools)
   seen = calls.invoke(call, tools).lower()
@@ -190,7 +191,8 @@ def _step(state: State, text: str) -> tuple[State, episode.Turn]:
   due = data['plan'][state.steps : state.steps + 1]
   made = bool(due) and call == calls.parse(due[0], tools)
   after = after._replace(steps=state.steps + made, last=seen)
-  return after, episode.Turn(seen, process=float(made))
+  valid = isinstance(call, calls.Call)
+  return after, episode.Turn(seen, process=float(made), valid=valid)
 
 
 def _parts(text: str) -> list[int]:
