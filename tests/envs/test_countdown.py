@@ -184,7 +184,7 @@ def test_the_search_finds_all_there_is(numbers):
 )
 def test_answers(answer, reward):
   _, turn = ENV.step(ENV.reset(TASK), answer)
-  assert turn == episode.Turn('', reward, True)
+  assert turn == episode.Turn('', reward, True, valid=True)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,8 @@ def test_answers(answer, reward):
 )
 def test_observations(action, seen):
   state, turn = ENV.step(ENV.reset(TASK), action)
-  assert turn == episode.Turn(seen)
+  well_formed = action.startswith('calc(') and 'calc' not in seen
+  assert turn == episode.Turn(seen, valid=well_formed)
   assert state.tried == ('' if 'error' in seen else action[5:-1])
 
 

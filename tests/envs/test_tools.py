@@ -87,6 +87,23 @@ def test_answers(answer, reward):
   assert transcript(LOOK_UP, [answer]) == [('', reward, True)]
 
 
+@pytest.mark.parametrize(
+  'action, valid',
+  [
+    ('=1', True),
+    ('get(abc.pin)', True),
+    ('get(nothing)', True),  # a call that cannot be served is a call
+    ('calc(57/8)', True),
+    ('get(abc.pin,2)', False),
+    ('get(abc.pin', False),
+    ('gte(abc.pin)', False),
+  ],
+)
+def test_valid_are_answers_and_calls_of_tools_there_are(action, valid):
+  _, turn = ENV.step(ENV.reset(ENV.task(base.TRAIN, 0)), action)
+  assert turn.valid is valid
+
+
 def test_the_oracle_goes_on_from_anywhere():
   state = ENV.reset(LOOK_UP)
   for action in ('get(abd.pin)', 'calc(1+1)', 'get(abc.pin)', 'oops'):
