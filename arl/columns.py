@@ -126,8 +126,15 @@ COLUMNS = {
     EXTRA,
     f"{_STRATEGY}, such as 'search.by_critic'",
   ),
+  'pivotal': Column(
+    'true where a sequence is credited: from the turn on that was tried again,'
+    ' in the retry and in the failure, and all over in others',
+    '[B, T] bool',
+    EXTRA,
+    f"{_STRATEGY}, such as 'retries.r3l'",
+  ),
   'demonstrated': Column(
-    'true in a sequence that a demonstrator wrote',
+    'true in a sequence to imitate, such as one that a demonstrator wrote',
     '[B, T] bool',
     EXTRA,
     f"{_STRATEGY}, such as 'demonstrations.beside'",
@@ -155,6 +162,11 @@ COLUMNS = {
     '[B, T]',
     EXTRA,
     f"{_STRATEGY}, such as 'conversations.whole'",
+  ),
+  'sampling_weight': Column(
+    'weight of the loss of the group, by how it was selected or drawn',
+    '[B, T]',
+    EXTRA,
   ),
   'answer': Column(
     'true on the tokens of a reference answer put after the sample',

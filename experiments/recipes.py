@@ -253,6 +253,13 @@ METHODS: dict[str, dict] = {
   # arl.methods.resets
   'rrpo': {'name': 'resets.rrpo', 'base': _GRPO},
   'srpo': {'name': 'resets.srpo', 'base': _GRPO},
+  'r3l': {
+    'name': 'resets.r3l',
+    'base': _GRPO,
+    'alpha': 2.0,
+    'cap': 2.0,
+    'coef': 0.05,
+  },
   # arl.methods.segments
   'slca': {'name': 'segments.slca', 'base': _GRPO},
   'draco': {'name': 'segments.draco', 'base': _GRPO, 'most': 5.0},
@@ -360,6 +367,10 @@ _SETTINGS = (
   ('arpo_hard', {'rollout.strategy': 'arpo.four'}),
   ('rrpo', {'rollout.strategy': 'resets.rrpo'}),
   ('srpo', {'rollout.strategy': 'resets.srpo'}),
+  (
+    'r3l',
+    {'rollout.strategy': 'retries.r3l', 'prompts.select': 'select.everything'},
+  ),
   ('grpo_ma', {'rollout.strategy': 'branching.two_answers'}),
   ('categorical', {'model.value_bins': 21}),
   (

@@ -137,6 +137,7 @@ def test_baselines_of_a_group_sum_to_zero():
     *LIKELIHOODS,
     *TAUGHT,
     advantages.across_groups,  # adds what a group has in common
+    advantages.amplified,  # the better outweigh the worse
     advantages.best_of_group,  # only the best counts
     advantages.entropy_weighted,  # differs from token to token
     advantages.length_weighted,  # sums to 0 by tokens

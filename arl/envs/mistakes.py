@@ -3,7 +3,7 @@
 What SRPO (arXiv:2605.25507) asks a policy about its own failures. `make` has a
 model learn to answer, `resets.by_policy` asks. Wrong is the first action that
 is not what the environment's oracle would do there: up to it all states are the
-oracle's own.
+oracle's own. `asked_why` is what `retries` asks: what went wrong, in words.
 """
 
 import functools
@@ -16,6 +16,10 @@ from arl.envs import base, skills
 from arl.rewards import judgements
 
 _QUESTION = 'which action is the first wrong one? say its number'
+_REFLECT = (
+  'what went wrong? say from which action to try again, and how: "2: ..."'
+)
+_REFLECTION = re.compile(r'\s*([0-9]+)\s*:')
 _TRIES = 1000  # episodes of a demonstrator, to find one with a mistake
 
 
@@ -28,12 +32,33 @@ def asked(
   task: episode.Task, exchanges: Sequence[episode.Exchange]
 ) -> episode.Task:
   """The task to name the first wrong action; they are numbered from 1."""
+  prompt = f'{_QUESTION}\n{_numbered(task, exchanges)}'
+  return episode.Task(f'mistake/{task.id}', prompt, {})
+
+
+def asked_why(
+  task: episode.Task, exchanges: Sequence[episode.Exchange]
+) -> episode.Task:
+  """The task to reflect on a failure, and to say where to try again."""
+  last = exchanges[-1].turn.text
+  seen = f'\n> {last}' if last else ''
+  prompt = f'{_REFLECT}\n{_numbered(task, exchanges)}{seen}'
+  return episode.Task(f'reflection/{task.id}', prompt, {})
+
+
+def pivot(text: str, turns: int) -> int | None:
+  """The turn that a reflection begins with, from 0; None where it does not."""
+  found = _REFLECTION.match(text)
+  named = int(found[1]) if found else 0
+  return named - 1 if 1 <= named <= turns else None
+
+
+def _numbered(task: episode.Task, exchanges: Sequence[episode.Exchange]) -> str:
   numbered = [
     exchange._replace(action=f'{i} {exchange.action}')
     for i, exchange in enumerate(exchanges, start=1)
   ]
-  shown = judgements.shown(task, numbered)
-  return episode.Task(f'mistake/{task.id}', f'{_QUESTION}\n{shown}', {})
+  return judgements.shown(task, numbered)
 
 
 def said(turn: int) -> str:

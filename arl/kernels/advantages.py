@@ -263,6 +263,18 @@ def rare_correct(
   return jax.lax.stop_gradient(jnp.where(mask, moved, 0))
 
 
+def amplified(
+  advantage: jax.Array, *, alpha: ranges.Positive = 2.0
+) -> jax.Array:
+  """alpha * A where A > 0, otherwise A.
+
+  Positive amplification (R3L, arXiv:2601.03715): where most of a group fails,
+  what did succeed outweighs the failures. The paper's is not public; a fixed
+  alpha is ours.
+  """
+  return jnp.where(advantage > 0, alpha * advantage, advantage)
+
+
 def entropy_weighted(
   advantage: jax.Array,
   old_entropy: jax.Array,

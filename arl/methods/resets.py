@@ -1,8 +1,13 @@
-"""Credit of rollouts that go back into a failure: see `arl.rollout.resets`."""
+"""Credit of rollouts that go back into a failure.
 
-from arl import methods
+See `arl.rollout.resets` and `arl.rollout.retries` for these.
+"""
+
+import functools
+
+from arl import methods, ranges
 from arl.kernels import advantages
-from arl.methods import binding, compose
+from arl.methods import binding, compose, offpolicy, terms
 
 
 def rrpo(base: methods.Base = 'grpo.grpo') -> compose.Objective:
@@ -26,3 +31,34 @@ def srpo(base: methods.Base = 'grpo.grpo') -> compose.Objective:
   names it is not trained on. Status: published, details from notes.
   """
   return rrpo(base)
+
+
+def r3l(
+  base: methods.Base = 'grpo.grpo',
+  *,
+  alpha: ranges.Positive = 2.0,
+  cap: ranges.Positive = 2.0,
+  coef: ranges.NonNegative = 0.05,
+) -> compose.Objective:
+  """R3L (arXiv:2601.03715): failures that are reflected on and tried again.
+
+  A retry is in the group of what it retried. It was sampled behind the
+  reflection and is trained without, by truncated importance. What a failure and
+  its retry have in common before the turn that was tried again has no loss;
+  what is better than its group counts alpha times; and reflections that helped,
+  with the retries behind them, are imitated, times coef. Alpha, cap and coef
+  are ours. Status: published, details from notes.
+  """
+  objective = methods.objective(base)
+  amplified = functools.partial(advantages.amplified, alpha=alpha)
+  objective = objective._replace(
+    advantage=(
+      *compose.steps(objective.advantage),
+      ('advantage', amplified),
+    )
+  )
+  objective = compose.only(
+    offpolicy.tis(objective, high=cap), lambda pivotal: pivotal
+  )
+  imitated = terms.demonstrated(coef)
+  return objective._replace(terms=(*objective.terms, imitated))

@@ -15,10 +15,14 @@ class Said(NamedTuple):
   Attributes:
     text: of it.
     error: why there is none, '' if there is.
+    prompt: the ids that asked for it.
+    sample: what the engine gave; None where nothing was asked.
   """
 
   text: str
   error: str = ''
+  prompt: Sequence[int] = ()
+  sample: engine_lib.Sample | None = None
 
 
 def ask(
@@ -58,7 +62,7 @@ def ask(
   made: list[list[Said]] = []
   for ids in prompts:
     if isinstance(ids, list):
-      made.append([_said(next(samples), chat) for _ in range(times)])
+      made.append([_said(ids, next(samples), chat) for _ in range(times)])
     else:
       made.append([ids] if ids else [])
   return made
@@ -91,7 +95,8 @@ def _request(ids, plan, place, index) -> engine_lib.Request:
   )
 
 
-def _said(sample: engine_lib.Sample, chat) -> Said:
+def _said(ids, sample: engine_lib.Sample, chat) -> Said:
   if sample.finish == engine_lib.LENGTH:
-    return Said('', 'the answer came to no end')
-  return Said(chat.decode([int(i) for i in sample.tokens]))
+    return Said('', 'the answer came to no end', ids, sample)
+  text = chat.decode([int(i) for i in sample.tokens])
+  return Said(text, '', ids, sample)

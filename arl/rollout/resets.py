@@ -142,7 +142,7 @@ def into_failure(count: int, locate: Locate) -> Strategy:
       for place, task in enumerate(tasks)
     ]
     branching.play(made, engine, env, chat, plan)
-    failures = [_failure(one, plan) for one in made]
+    failures = [next(iter(failed(one, plan, 1)), None) for one in made]
     located = locate(engine, env, chat, plan, failures)
     turns = [_turn(*each) for each in zip(failures, located)]
     for one, task, failure, turn in zip(made, tasks, failures, turns):
@@ -162,19 +162,19 @@ def into_failure(count: int, locate: Locate) -> Strategy:
   return strategy
 
 
-def _failure(one: branching.Grown, plan: strategies.Plan) -> Failure | None:
-  """One of the episodes of a task that failed, drawn; None if none did."""
+def failed(
+  one: branching.Grown, plan: strategies.Plan, count: int
+) -> list[Failure]:
+  """Up to so many of the episodes of a task that failed, drawn."""
   rng = np.random.default_rng([*plan.path, one.place])
-  failed = [
+  found = [
     leaf
     for leaf in one.leaves
     if leaf.row.status in episode.GRADED
     and sum(leaf.row.rewards) < episode.SOLVED
   ]
-  if not failed:
-    return None
-  leaf = failed[rng.integers(len(failed))]
-  return Failure(leaf.row, leaf.before, rng)
+  drawn = rng.permutation(len(found))[:count]
+  return [Failure(found[i].row, found[i].before, rng) for i in drawn]
 
 
 def _turn(one: Failure | None, located: int | None) -> int:

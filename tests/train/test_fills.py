@@ -16,6 +16,8 @@ from arl.rollout import (
   hindsight,
   privileged,
   recorded,
+  resets,
+  retries,
   search,
   strategies,
   vine,
@@ -102,6 +104,8 @@ def test_environments_fill_more():
     (privileged.told_skill, {'hinted', 'teacher_logp'}, set()),
     (branching.two_answers, {'tree', 'node', 'copies'}, set()),
     (hindsight.told_feedback, {'hindsight_logp'}, set()),
+    (resets.srpo, {'tree'}, set()),
+    (retries.r3l, {'pivotal', 'demonstrated'}, {'rollout_entropy'}),
   ],
 )
 def test_strategies_fill_more_and_less(strategy, more, less):
@@ -142,6 +146,7 @@ def test_together_they_fill_the_table():
         search.by_critic,
         branching.two_trees,
         hindsight.told_feedback,
+        retries.r3l,
       )
       for b in (0, 4)
     )
