@@ -133,14 +133,56 @@ def compare(
   drawing = figure.Figure((6.4, 4.0), layout='constrained', dpi=_DPI)
   axis = drawing.add_subplot()
   _dress(axis, _panel_of(key))
+  _draw_runs(axis, runs, key)
+  _legend(axis)
+  _save(drawing, path)
+
+
+def panels(
+  parts: Mapping[str, Mapping[str, Sequence[Rows]]],
+  key: str,
+  path: str | os.PathLike,
+  *,
+  across: str,
+) -> None:
+  """Draws `compare` side by side, a set of axes for each part, one legend.
+
+  Args:
+    parts: title -> what `compare` takes, with the same labels in each.
+    key: the metric.
+    path: of the PNG file to write.
+    across: what the rows' 'step' counts.
+
+  Raises:
+    ValueError: there are no parts, or one that `compare` would refuse.
+  """
+  if not parts or not all(parts.values()):
+    raise ValueError(
+      'panels: got a part without runs, or none; give title -> label -> seeds.'
+    )
+  wide = min(len(parts), 2)
+  high = -(-len(parts) // wide)
+  size = 5.2 * wide, 3.4 * high + 0.5
+  drawing = figure.Figure(size, layout='constrained', dpi=_DPI)
+  for index, (title, runs) in enumerate(parts.items(), 1):
+    axis = drawing.add_subplot(high, wide, index)
+    _dress(axis, Panel(title, key, ()), across)
+    _draw_runs(axis, runs, key)
+  lines = axis.get_lines()
+  drawing.legend(handles=lines, loc='outside lower center', ncols=4, fontsize=8)
+  _save(drawing, path)
+
+
+def _draw_runs(
+  axis: axes.Axes, runs: Mapping[str, Sequence[Rows]], key: str
+) -> None:
+  """Of each label the mean over its seeds, in their min-max band."""
   for style, (label, seeds) in enumerate(runs.items()):
     steps, values = _aligned(label, seeds, key)
     name = label if len(seeds) == 1 else f'{label} (n={len(seeds)})'
     _stroke(axis, steps, values.mean(axis=0), name, style)
     if len(seeds) > 1:
       _band(axis, steps, values.min(axis=0), values.max(axis=0), style)
-  _legend(axis)
-  _save(drawing, path)
 
 
 def series(rows: Rows, key: str) -> tuple[np.ndarray, np.ndarray]:
@@ -203,12 +245,15 @@ def _stroke(
   axis: axes.Axes, x: np.ndarray, y: np.ndarray, label: str, style: int
 ) -> None:
   # Few points are marked, as single measurements; many make a thin line.
-  kind = style % len(_COLORS)
+  # Past six lines the colors come again, with another dash pattern.
+  kind, again = style % len(_COLORS), style // len(_COLORS)
+  dash = _DASHES[(kind * (len(x) > 30) + again) % len(_DASHES)]
   looks: dict[str, Any] = (
     {'marker': _MARKERS[kind], 'markersize': 4, 'linewidth': 1.6}
     if len(x) <= 30
-    else {'linestyle': _DASHES[kind], 'linewidth': 1.0}
+    else {'linewidth': 1.0}
   )
+  looks['linestyle'] = dash
   axis.plot(x, y, label=label, color=_COLORS[kind], **looks)
 
 
@@ -219,9 +264,9 @@ def _band(
   axis.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0)
 
 
-def _dress(axis: axes.Axes, panel: Panel) -> None:
+def _dress(axis: axes.Axes, panel: Panel, across: str = 'step') -> None:
   axis.set_title(panel.title, fontsize=11, loc='left', color=_INK)
-  axis.set_xlabel('step', color=_INK)
+  axis.set_xlabel(across, color=_INK)
   axis.set_ylabel(panel.unit, color=_INK)
   axis.xaxis.set_major_locator(ticker.MaxNLocator(6, integer=True))
   axis.yaxis.set_major_formatter(ticker.FuncFormatter(_tick))

@@ -62,6 +62,17 @@ _SECTIONS = (
     ' deviation of 0.05.',
   ),
   (
+    'chains',
+    'Who still learns on long chains',
+    'python -m experiments.studies.chains',
+    'Chains of locked doors with one reward at the end, from a table of logits'
+    ' that follows the oracle half of the time: success on 256 held-out tasks'
+    ' once as many tokens are sampled as 3,200 episodes of full length have,'
+    ' and the sampled tokens after which half of 64 held-out tasks succeeded.'
+    ' Means over seeds with their 95 % t intervals. Branches that are not'
+    ' trained on count. The learning rate is the same for all.',
+  ),
+  (
     'worlds',
     'Environments: what RL adds',
     'python -m experiments.studies.worlds',
