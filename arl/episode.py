@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 # How an episode may end. The first four are results and are graded; in the
-# last three something around the policy failed, so the episode has no grade:
-# the environment, what grades it, or the machine that either runs on.
+# next three something around the policy failed, so the episode has no grade:
+# the environment, what grades it, or the machine that either runs on. The last
+# has no grade either and is no failure: a strategy gave its group up midway.
 FINISHED = 'finished'
 MAX_TURNS = 'max_turns'
 MAX_TOKENS = 'max_tokens'
@@ -23,9 +24,11 @@ MAX_SECONDS = 'max_seconds'
 ENVIRONMENT_ERROR = 'environment_error'
 REWARD_ERROR = 'reward_error'
 INFRASTRUCTURE_ERROR = 'infrastructure_error'
+DROPPED = 'dropped'
 TRUNCATED = frozenset({MAX_TURNS, MAX_TOKENS, MAX_SECONDS})
 GRADED = TRUNCATED | {FINISHED}
-STATUSES = GRADED | {ENVIRONMENT_ERROR, REWARD_ERROR, INFRASTRUCTURE_ERROR}
+FAILED = frozenset({ENVIRONMENT_ERROR, REWARD_ERROR, INFRASTRUCTURE_ERROR})
+STATUSES = GRADED | FAILED | {DROPPED}
 
 # The extra that keeps what the environment paid, where a strategy has given an
 # episode other rewards.

@@ -29,7 +29,8 @@ def success(
     - `reward`, `turns`, `tokens`: means over graded episodes of the total
       reward, the turns the policy took, and the tokens it sampled;
     - `episodes`, `graded`, `failed`, `truncated`: counts; the truncated ones
-      are graded but were cut off by a limit, the failed ones have no grade;
+      are graded but were cut off by a limit, the failed ones have no grade,
+      nor have those that were dropped;
     - a count for each status, under its name.
     The rate, the interval and the means are nan when nothing was graded.
 
@@ -55,7 +56,7 @@ def success(
     **means(graded, threshold),
     'episodes': len(episodes),
     'graded': len(graded),
-    'failed': len(episodes) - len(graded),
+    'failed': sum(counts[status] for status in episode.FAILED),
     'truncated': sum(counts[status] for status in episode.TRUNCATED),
     **counts,
   }

@@ -37,6 +37,7 @@ def test_all_numbers():
     played([0, 0], 'reward_error'),
     played([0, 0], 'reward_error'),
     played([1, 1], 'infrastructure_error'),
+    played([1, 1], 'dropped'),
   ]
   got = summary.success(episodes)
   low, high = got.pop('success_low'), got.pop('success_high')
@@ -47,7 +48,7 @@ def test_all_numbers():
     'reward': 0.6875,
     'turns': 1.75,
     'tokens': 5.75,
-    'episodes': 8,
+    'episodes': 9,
     'graded': 4,
     'failed': 4,
     'truncated': 2,
@@ -58,6 +59,7 @@ def test_all_numbers():
     'reward_error': 2,
     'infrastructure_error': 1,
     'max_seconds': 0,
+    'dropped': 1,
   }
 
 

@@ -235,7 +235,7 @@ class SglangEngine:
         f' where it keeps {sglang_ask.MOST_KEPT} tokens or fewer, not {most};'
         ' set rollout.top_k to that or less, or rollout.top_p to 1.'
       )
-    if sampling.entropy:
+    if sampling.entropy and not facts.ours:
       raise ValueError(
         'sampling.entropy: SGLang does not tell the entropy; fill the column'
         ' from the trainer, or sample with the embedded engine.'

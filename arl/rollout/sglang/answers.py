@@ -122,6 +122,10 @@ def _logp(meta: Mapping[str, Any], ids: Sequence[int], cut: bool) -> np.ndarray:
   return logp
 
 
+def _entropy(meta: Mapping[str, Any]) -> np.ndarray:
+  return np.array(_take(meta, 'output_token_entropy', list), np.float32)
+
+
 def _finish(meta, ids: Sequence[int], sampling: engine.Sampling) -> str:
   reason = meta.get('finish_reason')
   if reason is None:
@@ -199,6 +203,7 @@ def to_sample(
     logp=logp,
     finish=finish,
     versions=versions,
+    entropy=_entropy(meta) if sampling.entropy else None,
     experts=experts,
     cached=_take(meta, 'cached_tokens', int),
   )

@@ -11,7 +11,7 @@ class Facts(NamedTuple):
 
   Attributes:
     ours: whether it is arl's own server, whose log-probs are always those of
-      the distribution sampled from.
+      the distribution sampled from, and which tells its entropy.
     vocab: how many ids the model knows.
     texts: whether every server knows text.
     experts: how many layers of a mixture, and experts a token; zeros for none.
@@ -92,7 +92,7 @@ def tokens(
     body['return_routed_experts'] = True
   if facts.ours:
     parameters['custom_params'] = {'path': [int(i) for i in request.path]}
-    return body
+    return body | ({'return_entropy': True} if sampling.entropy else {})
   body['extra_key'] = salt
   if cut:
     body |= {
