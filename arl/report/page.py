@@ -107,6 +107,7 @@ def page(
   curves: bytes,
   config: str,
   pairs: Sequence[tuple[Transcript, Transcript]],
+  warnings: Sequence[str],
 ) -> str:
   """The page of a run, as HTML that loads nothing from anywhere.
 
@@ -117,6 +118,7 @@ def page(
     curves: the bytes of a PNG, of `arl.report.curves.curves`.
     config: the whole configuration as text.
     pairs: (before, after) of the same task.
+    warnings: of the run, in order.
 
   Raises:
     ValueError: the curves are no PNG.
@@ -142,6 +144,7 @@ def page(
     curves=base64.b64encode(curves).decode('ascii'),
     config=config,
     pairs=shown,
+    warnings=warnings,
     scale=f'{scale:.2g}',
   )
 

@@ -22,6 +22,7 @@ from arl.train import (
   metrics,
   settings,
   state,
+  watch,
 )
 
 _SHOWN = 4  # tasks whose transcripts are kept
@@ -226,6 +227,7 @@ def write(
     curves=(folder / 'curves.png').read_bytes(),
     config=settings.to_json(config),
     pairs=_pairs(_transcripts(meta['shown']), shown),
+    warnings=watch.warnings(folder),
   )
   (folder / 'report.html').write_text(html, encoding='utf-8')
 

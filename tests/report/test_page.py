@@ -57,6 +57,7 @@ def made(pieces, **changes):
     'curves': PNG,
     'config': '{"seed": 7}',
     'pairs': [(page.Transcript('before', [], 0.0, 'max_tokens'), one)],
+    'warnings': [],
   }
   return page.page(**(arguments | changes))
 
@@ -192,3 +193,10 @@ def test_transcript_of_an_episode():
 def test_curves_must_be_a_png():
   with pytest.raises(ValueError, match='expected the bytes of a PNG'):
     made([], curves=b'curves.png')
+
+
+def test_warnings_are_told_in_order_or_that_there_are_none():
+  told = read(made([], warnings=['first: <b>x</b>', 'second'])).text
+  assert told.index('first: <b>x</b>') < told.index('second')
+  assert 'None while it trained' not in told
+  assert 'None while it trained' in read(made([])).text
