@@ -6,6 +6,7 @@ that a full sequence and a cache run the same code.
 
 import functools
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -73,6 +74,26 @@ def causal(segments: jax.Array) -> jax.Array:
   same = segments[:, :, None] == segments[:, None, :]
   mask = same & (segments != 0)[:, None, :]
   return mask & jnp.tri(segments.shape[1], dtype=bool)[None]
+
+
+def along(
+  paths: jax.Array, positions: jax.Array
+) -> tuple[jax.Array, Callable[[jax.Array, jax.Array], Pair]]:
+  """What the tokens of a tree see: the mask, and the store of their keys.
+
+  Args:
+    paths: int [B, S], where the token at each depth of a path lies among those
+      of all rows; the tokens of a row lie on its path.
+    positions: int [B, T], the depths of the tokens; -1 is no token.
+  """
+  slots = jnp.arange(paths.shape[1])
+  mask = slots[None, None, :] <= positions[:, :, None]
+
+  def store(keys, values):
+    picked = (x.reshape(-1, *x.shape[2:])[paths] for x in (keys, values))
+    return by_head(*picked)
+
+  return mask, store
 
 
 def by_head(keys: jax.Array, values: jax.Array) -> Pair:

@@ -44,6 +44,8 @@ def columns(
   seen: tuple[jax.Array, ...],
   want: frozenset[str],
   where: jax.Array,
+  paths: jax.Array | None = None,
+  before: jax.Array | None = None,
 ) -> dict[str, Any]:
   """Columns of values from a critic with a trunk of its own.
 
@@ -53,6 +55,8 @@ def columns(
     seen: tokens, positions and segments.
     want: columns; of others than `heads.VALUES` nothing is made.
     where: bool [B, T], the positions that are read.
+    paths: of tokens that form a tree, see `functional.Model.apply`.
+    before: of the same, see `heads.columns`.
 
   Returns:
     Nothing where the critic reads the policy's trunk.
@@ -61,7 +65,8 @@ def columns(
   if TRUNK not in head or not want & heads.VALUES:
     return {}
   critic = alone(params)
-  hidden = model.apply(critic, *seen)
+  hidden = model.apply(critic, *seen, paths=paths)
+  want &= heads.VALUES
   return heads.columns(
-    model, critic, hidden, seen[0], want & heads.VALUES, where=where
+    model, critic, hidden, seen[0], want, where=where, before=before
   )

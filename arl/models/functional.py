@@ -27,10 +27,12 @@ class Model(NamedTuple):
   Attributes:
     init: (key) -> params.
     apply: (params, tokens [B, T], positions [B, T], segments [B, T],
-      experts=None) -> hidden [B, T, D], after the final norm. A token attends
-      to the tokens before it in its row that carry the same segment; 0 marks
-      padding. Given experts, int [B, T, L, K], each token goes through those,
-      and through its own choice in a layer that has -1 for it.
+      experts=None, paths=None) -> hidden [B, T, D], after the final norm. A
+      token attends to the tokens before it in its row that carry the same
+      segment; 0 marks padding. Given experts, int [B, T, L, K], each token goes
+      through those, and through its own choice in a layer that has -1 for it.
+      Given paths, int [B, S], it attends to the tokens at slots 0..position of
+      its row's path instead, each named by its place among the B * T.
     extend: (params, tokens [B, N], positions [B, N], cache) ->
       (hidden [B, N, D], cache). Appends tokens to cached sequences; a position
       of -1 is no token: nothing is written and its hidden means nothing. A

@@ -1,8 +1,9 @@
 """From hidden states to columns: the only tensors as wide as the vocabulary.
 
 Position t of a column speaks of tokens[:, t] given those before it, so it reads
-hidden[:, t - 1]; at position 0 a column is 0. 'value_after' alone reads
-hidden[:, t]: what was said, the token included.
+hidden[:, t - 1], or where tokens form a tree that of the token before it there;
+at position 0 a column is 0. 'value_after' alone reads hidden[:, t]: what was
+said, the token included.
 """
 
 import functools
@@ -35,6 +36,7 @@ def columns(
   where: jax.Array | None = None,
   at: Mapping[str, jax.Array] = types.MappingProxyType({}),
   teacher: teachers.Teacher | None = None,
+  before: jax.Array | None = None,
 ) -> dict[str, jax.Array]:
   """Columns of a batch, float32 [B, T], or [B, T, K] for those of K entries.
 
@@ -53,7 +55,7 @@ def columns(
       in expectation. 'likeliest' are the ids, int32, of the TOP tokens that
       come first, and 'likeliest_logp' their log-probs; the divergences are
       those of the distribution to the teacher's, see `teachers`.
-    temperature: a positive scalar.
+    temperature: positive, a scalar or [B, T]; 0 is padding.
     chunk: how many tokens to hold logits for at a time, forward and backward;
       None for all. It changes memory, not the result.
     where: bool [B, T], the positions that are read; a column is 0 elsewhere,
@@ -61,6 +63,8 @@ def columns(
     at: further columns by name: the tokens, int [B, T, K], whose log-probs they
       are. A token that the model does not know has -1e4.
     teacher: of the divergences.
+    before: int [B, T], where among all B * T the token before each one is; None
+      for that on its left. A first token, which has none, is not in `where`.
 
   Raises:
     ValueError: an unknown column, a chunk below 1, no value head, or no
@@ -71,27 +75,26 @@ def columns(
     _read,
     model,
     params,
-    jnp.asarray(temperature, jnp.float32),
     frozenset(want) - {'value_after'},
     teacher,
   )
-  states = hidden[:, :-1]
+  states, first = _before(hidden, before), int(before is None)
+  heat = jnp.broadcast_to(jnp.float32(temperature), tokens.shape)
   targets = {
-    'tokens': tokens[:, 1:],
-    'at': {n: x[:, 1:] for n, x in at.items()},
+    'tokens': tokens[:, first:],
+    'temperature': heat[:, first:],
+    'at': {n: x[:, first:] for n, x in at.items()},
   }
   if teacher and teachers.DIVERGENCES & set(want):
-    targets['taught'] = teacher.hidden[:, :-1]
+    targets['taught'] = _before(teacher.hidden, before)
   if chunk is None:
     made = _whole(read, states, targets)
   elif where is None:
-    made = _map(
-      read, states, targets, jnp.ones(tokens[:, 1:].shape, bool), chunk
-    )
+    made = _map(read, states, targets, jnp.ones(states.shape[:2], bool), chunk)
   else:
-    made = _packed(read, states, targets, where[:, 1:], chunk)
+    made = _packed(read, states, targets, where[:, first:], chunk)
   made = {
-    name: jnp.pad(x, ((0, 0), (1, 0), (0, 0))[: x.ndim])
+    name: jnp.pad(x, ((0, 0), (first, 0), (0, 0))[: x.ndim])
     for name, x in made.items()
   }
   if 'value_after' in want:
@@ -127,14 +130,23 @@ def with_value_head(
   return {**params, functional.VALUE_HEAD: head}
 
 
-def _read(model, params, temperature, want, teacher, states, targets):
+def _before(hidden, before):
+  """The states that tokens were chosen after, of all but the first of a row."""
+  if before is None:
+    return hidden[:, :-1]
+  return hidden.reshape(-1, hidden.shape[-1])[before]
+
+
+def _read(model, params, want, teacher, states, targets):
   """Columns [n] of states [n, D] and the tokens [n] that followed."""
   out = {}
   for name in want & VALUES:
     out[name] = _valued(params, states)
   if want <= VALUES and not targets['at']:
     return out
-  scores, tokens = model.logits(params, states) / temperature, targets['tokens']
+  heat, tokens = targets['temperature'][:, None], targets['tokens']
+  heat = jnp.where(heat > 0, heat, 1)
+  scores = model.logits(params, states) / heat
   total = _log_total(scores)
   if 'logp' in want:
     chosen = jnp.take_along_axis(scores, tokens[:, None], axis=-1)[:, 0]
@@ -146,7 +158,7 @@ def _read(model, params, temperature, want, teacher, states, targets):
   if 'entropy' in want:
     out['entropy'] = -(jnp.exp(logs) * logs).sum(-1)
   if 'features' in want:
-    out['features'] = _features(logs, states, tokens) / temperature
+    out['features'] = _features(logs, states, tokens) / heat
   if want & LIKELIEST:
     made = jax.lax.top_k(logs, min(TOP, logs.shape[-1]))
     both = dict(zip(('likeliest_logp', 'likeliest'), made, strict=True))
@@ -154,7 +166,7 @@ def _read(model, params, temperature, want, teacher, states, targets):
   for name, ids in targets['at'].items():
     out[name] = teachers.log_probs(logs, ids)
   if want & teachers.DIVERGENCES:
-    theirs = teachers.logits(teacher, targets['taught']) / temperature
+    theirs = teachers.logits(teacher, targets['taught']) / heat
     out |= teachers.compare(logs, theirs, want & teachers.DIVERGENCES)
   return out
 

@@ -42,13 +42,15 @@ def make(
 
   listed = (size.layers, size.mixture.chosen) if size.mixture else (0, 0)
 
-  def traced(params, tokens, positions, segments, experts=None):
+  def traced(params, tokens, positions, segments, experts=None, paths=None):
     if experts is not None:
       _check_experts(experts, tokens, listed)
-    return bind(params).apply(tokens, positions, segments, remat, experts)
+    return bind(params).apply(
+      tokens, positions, segments, remat, experts, paths
+    )
 
-  def apply(params, tokens, positions, segments, experts=None):
-    return traced(params, tokens, positions, segments, experts)[0]
+  def apply(params, tokens, positions, segments, experts=None, paths=None):
+    return traced(params, tokens, positions, segments, experts, paths)[0]
 
   def extend(params, tokens, positions, cache):
     return bind(params).extend(tokens, positions, cache)
@@ -109,8 +111,13 @@ class Decoder(nnx.Module):
   def angles(self, positions):
     return rope.tables(self.size.rope, self.size.head_dim, positions)
 
-  def apply(self, tokens, positions, segments, remat, experts):
-    angles, mask = self.angles(positions), attention_lib.causal(segments)
+  def apply(self, tokens, positions, segments, remat, experts, paths):
+    angles = self.angles(positions)
+    store: Callable = attention_lib.by_head
+    if paths is None:
+      mask = attention_lib.causal(segments)
+    else:
+      mask, store = attention_lib.along(paths, positions)
     x = self.embed(tokens.reshape(-1))
     found = []
     for i, layer in enumerate(self.layers):
@@ -119,7 +126,7 @@ class Decoder(nnx.Module):
         given = experts[:, :, i].reshape(len(x), -1)
 
       def run(x, layer=layer, given=given):
-        x, _, chosen = layer(x, angles, mask, attention_lib.by_head, given)
+        x, _, chosen = layer(x, angles, mask, store, given)
         return x, chosen
 
       x, chosen = self._remat(run)(x) if remat == 'layer' else run(x)

@@ -7,7 +7,7 @@ import jax
 
 from arl import columns as columns_lib
 from arl.models import critics, functional, heads, teachers
-from arl.train import optimizers, routing
+from arl.train import optimizers, prefixes, routing
 
 Forward = Callable[..., dict]  # (params, columns, want) -> columns
 _OF_TOKENS = frozenset(columns_lib.IDS)
@@ -25,41 +25,49 @@ def make(
   Where the columns hold `routed_experts`, tokens go through those. Log-probs of
   K tokens are of those that the columns hold, see `columns.IDS`. With a teacher
   the pass takes the teacher's parameters too, by keyword. A critic with a trunk
-  of its own reads the tokens by itself.
+  of its own reads the tokens by itself. Where the columns hold a tree, see
+  `prefixes`, each of its tokens is computed once.
 
   Args:
     model: the policy, or a model of its shape.
     temperature: that of the rollouts: a token's probability is the one it was
-      sampled with.
+      sampled with. Where the columns hold `rollout_temperature`, that of each.
     chunk: tokens whose logits are held at a time; 0 for all.
     teacher: with what the policy is compared over the whole vocabulary.
   """
 
   def forward(params, columns, want, *, taught=None):
+    if prefixes.NODES not in columns:
+      return read(params, columns, want, taught)
+    made = read(params, prefixes.merged(columns), want, taught)
+    return prefixes.spread(made, columns)
+
+  def read(params, columns, want, taught):
     tokens, where = columns['tokens'], columns['mask']
-    seen = [tokens, columns['positions'], columns['segments']]
-    values = critics.columns(model, params, tuple(seen), want, where)
+    seen = tokens, columns['positions'], columns['segments']
+    paths, before = columns.get('paths'), columns.get('before')
+    values = critics.columns(model, params, seen, want, where, paths, before)
     want -= values.keys()
-    if routing.COLUMN in columns:
-      seen.append(columns[routing.COLUMN])
+    experts = columns.get(routing.COLUMN)
     if 'rerouted' in want:
-      hidden, own = model.traced(params, *seen)
+      hidden, own = model.traced(params, *seen, experts, paths)
     else:
-      hidden, own = model.apply(params, *seen), None
+      hidden, own = model.apply(params, *seen, experts, paths), None
     made = heads.columns(
       model,
       params,
       hidden,
       tokens,
       want - {'rerouted'} - _OF_TOKENS,
-      temperature=temperature,
+      temperature=columns.get('rollout_temperature', temperature),
       chunk=chunk or None,
       where=where,
       at={n: columns[columns_lib.IDS[n]] for n in want & _OF_TOKENS},
       teacher=_reading(teacher, taught, columns) if taught else None,
+      before=before,
     )
     if own is not None:
-      other = routing.differs(columns[routing.COLUMN], own)
+      other = routing.differs(experts, own, before)
       made['rerouted'] = other & where
     return {**made, **values}
 
@@ -73,7 +81,8 @@ def _reading(
   assert model is not None
   seen = columns['tokens'], columns['positions'], columns['segments']
   params = jax.lax.stop_gradient(params)
-  return teachers.Teacher(model, params, model.apply(params, *seen))
+  hidden = model.apply(params, *seen, paths=columns.get('paths'))
+  return teachers.Teacher(model, params, hidden)
 
 
 def without(forward: Forward, frozen: str) -> Forward:

@@ -114,7 +114,9 @@ def known(experts: jax.Array) -> jax.Array:
   return _before(jnp.all(experts >= 0, axis=(2, 3)))
 
 
-def differs(experts: jax.Array, own: jax.Array) -> jax.Array:
+def differs(
+  experts: jax.Array, own: jax.Array, before: jax.Array | None = None
+) -> jax.Array:
   """bool [B, T]: whether the state before a token went elsewhere than it would.
 
   In some layer the router would have chosen another set of experts than the one
@@ -123,10 +125,14 @@ def differs(experts: jax.Array, own: jax.Array) -> jax.Array:
   Args:
     experts: the column, int [B, T, L, K].
     own: what the routers chose, the same.
+    before: of tokens that form a tree, see `heads.columns`.
   """
   given = jnp.sort(experts, -1)
   other = jnp.any(given != jnp.sort(own, -1), -1)
-  return _before(jnp.any(other & jnp.all(given >= 0, -1), -1))
+  elsewhere = jnp.any(other & jnp.all(given >= 0, -1), -1)
+  if before is None:
+    return _before(elsewhere)
+  return elsewhere.reshape(-1)[before]
 
 
 def _before(x: jax.Array) -> jax.Array:

@@ -16,7 +16,7 @@ from jax.sharding import Mesh
 from arl import columns as columns_lib
 from arl import types
 from arl.train import forward as forward_lib
-from arl.train import sharding
+from arl.train import prefixes, sharding
 from arl.train import state as state_lib
 
 Step = Callable[..., tuple[state_lib.TrainState, dict]]
@@ -63,12 +63,13 @@ def make_train_step(
 
   def loss(params, taught, columns, credits, weights):
     made = forward(params, columns, want, **taught)
-    return method.loss({**columns, **made}, credits, weights)
+    columns = {**prefixes.of_rows(columns), **made}
+    return method.loss(columns, credits, weights)
 
   gradient = jax.value_and_grad(loss, has_aux=True)
 
   def accumulate(params, taught, columns, credits):
-    weights = method.weigh(columns, credits)
+    weights = method.weigh(prefixes.of_rows(columns), credits)
     part = sharding.microbatches((columns, credits, weights), microbatch, mesh)
 
     def one(i):
