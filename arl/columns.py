@@ -96,6 +96,12 @@ COLUMNS = {
     'set config.rollout.strategy to one whose tokens the engine samples, such'
     " as 'strategies.multi_turn'",
   ),
+  'rollout_temperature': Column(
+    'temperature that the token was sampled at, where it turns',
+    '[B, T]',
+    EXTRA,
+    "set config.knobs.temperature, such as {'name': 'knobs.cosine', ...}",
+  ),
   'kind': Column(
     'structural kind of the token, see arl.rollout.kinds',
     '[B, T] int32',
@@ -125,6 +131,12 @@ COLUMNS = {
     '[B, T] bool',
     EXTRA,
     f"{_STRATEGY}, such as 'search.by_critic'",
+  ),
+  'stage': Column(
+    'what a step is in the episode of an expert, see arl.kinds',
+    '[B, T] int32',
+    EXTRA,
+    f"{_STRATEGY}, such as 'expert_steps.espo'",
   ),
   'pivotal': Column(
     'true where a sequence is credited: from the turn on that was tried again,'
@@ -284,6 +296,9 @@ COLUMNS = {
   'advantage': Column('better than expected by', '[B, T]', STEP),
   'turn_advantage': Column(
     'better than expected by, of its turn alone', '[B, T]', STEP
+  ),
+  'episode_reward': Column(
+    "what all steps of an expert's episode earn together", '[B, T]', STEP
   ),
   'returns': Column('target of the critic', '[B, T]', STEP),
   'target': Column('what a regression aims at', '[B, T]', STEP),

@@ -24,7 +24,7 @@ from ml_collections import config_flags
 from arl import episode, names
 from arl.evaluate import summary
 from arl.rollout import chat as chat_lib
-from arl.train import build, evaluation, outcome, settings
+from arl.train import build, choosing, evaluation, outcome, settings
 
 FILE = 'conversations.jsonl'
 
@@ -148,7 +148,7 @@ def _play(
   """All episodes of the run, as training would roll them out."""
   strategy = names.resolve(config.rollout.strategy, 'arl.rollout')
   sampling = evaluation.variants(config.rollout.temperature)['sampled']
-  tasks_of = build.task_stream(config, world.env)
+  tasks_of = choosing.task_stream(config, world.env)
   made: list[episode.Episode] = []
   for step in range(config.steps):
     path = evaluation.TRAINING, step

@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
   'arl.sandbox': HOST,
   'arl.rewards': (*HOST, 'arl.sandbox'),
   'arl.envs': (*HOST, 'arl.sandbox', 'arl.rewards'),
-  'arl.prompts': (*HOST, 'arl.envs', 'arl.rewards'),
+  'arl.prompts': (*HOST, 'arl.ranges', 'arl.envs', 'arl.rewards'),
   'arl.rollout': (*HOST, 'arl.envs', 'arl.rewards'),
   'arl.rollout.pack': (
     *HOST,

@@ -44,9 +44,3 @@ def shuffled(
     return [task(int(i)) for i in order[place * batch : (place + 1) * batch]]
 
   return tasks
-
-
-def position(step: int, *, size: int, batch: int) -> dict[str, int]:
-  """Where a stream stands before `step`: its epoch and the tasks done in it."""
-  epoch, place = divmod(step, size // batch)
-  return {'epoch': epoch, 'task': place * batch}

@@ -11,8 +11,17 @@ import numpy as np
 
 from arl import columns as columns_lib
 from arl import episode, types
+from arl.evaluate import behavior
 from arl.rollout import pack
-from arl.train import build, routing, score, sharding, taught
+from arl.train import (
+  build,
+  prefixes,
+  routing,
+  score,
+  sharding,
+  taught,
+  turning,
+)
 
 _SCORED = columns_lib.filled_by(columns_lib.SCORE)
 _EXTRA = columns_lib.filled_by(columns_lib.EXTRA)
@@ -41,10 +50,10 @@ def check_failed(episodes: Sequence[episode.Episode], most: float) -> None:
   """Stops a run in which the environment, not the policy, fails.
 
   Raises:
-    RuntimeError: more than the share `most` of the episodes have no grade.
+    RuntimeError: more than the share `most` of the episodes failed.
   """
   episodes = episode.whole(episodes)
-  failed = [e for e in episodes if not episode.graded(e)]
+  failed = [e for e in episodes if e.status in episode.FAILED]
   if len(failed) > most * len(episodes):
     raise RuntimeError(
       f'{len(failed)} of {len(episodes)} episodes failed, more than'
@@ -53,17 +62,25 @@ def check_failed(episodes: Sequence[episode.Episode], most: float) -> None:
     )
 
 
-def check_versions(episodes: Sequence[episode.Episode], wanted: int) -> None:
+def check_versions(
+  episodes: Sequence[episode.Episode], wanted: int, max_age: int = 0
+) -> None:
   """Stops a run whose sampler has other weights than it was given.
 
   Tokens that no sampler chose have no version and are passed over.
+
+  Args:
+    episodes: to look at.
+    wanted: the version of the sampler now.
+    max_age: by how many versions a token may be older.
 
   Raises:
     RuntimeError: a token was sampled from weights of another version.
   """
   for one in episodes:
     version = one.extras.get('rollout_version', np.full(1, -1))
-    others = set(version[version >= 0].tolist()) - {wanted}
+    told = set(version[version >= 0].tolist())
+    others = {v for v in told if not wanted - max_age <= v <= wanted}
     if others:
       raise RuntimeError(
         f'an episode of task {one.task.id!r} was sampled with weights of'
@@ -78,19 +95,22 @@ def updates(
   per_batch: int,
   tell: Callable[[list[episode.Episode]], list[episode.Episode]] = list,
 ) -> list[list[episode.Episode]]:
-  """Whole groups dealt out to the updates of a batch.
+  """Whole groups dealt out to the updates of a batch, to the emptiest first.
 
   Args:
     groups: of the batch.
     per_batch: how many updates it makes.
     tell: adds columns to episodes, see `telling`.
   """
-  parts = [
-    [e for group in groups[u::per_batch] for e in group.episodes]
-    for u in range(per_batch)
-  ]
+  parts: list[list[episode.Episode]] = [[] for _ in range(per_batch)]
+  for group in groups:
+    min(parts, key=_count).extend(group.episodes)
   told = iter(tell([e for part in parts for e in part]))
   return [list(itertools.islice(told, len(part))) for part in parts]
+
+
+def _count(part: Sequence[episode.Episode]) -> int:
+  return sum(not one.row for one in part)
 
 
 def make(
@@ -124,7 +144,7 @@ def make(
       routing.check(part, replay)
     extras |= {routing.COLUMN}
     wide[routing.COLUMN] = (replay.layers, replay.chosen)
-  read = columns_lib.with_ids(needs | {taught.COLUMN})
+  read = columns_lib.with_ids(needs | {taught.COLUMN, turning.COLUMN})
   held = _brought(parts, read & (_SCORED | _EXTRA))
   extras, wide = extras | held.keys(), {**wide, **held}
   place = pack.pack
@@ -142,13 +162,17 @@ def make(
     for part in parts
   ]
   columns = types.columns(pack.concatenate(batches))
+  if learner.prefixes == prefixes.SHARED:
+    columns |= prefixes.place(columns, learner.block)
   columns |= from_loop(needs, columns['mask'].shape)
   columns = sharding.shard_rows(columns, learner.mesh)
   sampled = all(np.all(np.isfinite(e.logp)) for part in parts for e in part)
   if sampled or needs & _SCORED:
     columns.update(learner.score(params, learner.others, columns))
   metrics = score.agreement(columns) if sampled else {}
-  return Data(columns, learner.credit(columns), metrics, sampled)
+  metrics |= behavior.unsampled([e for part in parts for e in part])
+  credits = learner.credit(prefixes.of_rows(columns))
+  return Data(columns, credits, metrics, sampled)
 
 
 def _brought(
@@ -225,3 +249,13 @@ def advantage_of(data: Data, index: int, size: int) -> np.ndarray:
   if 'advantage' not in made:
     return np.zeros(size, np.float32)
   return np.asarray(made['advantage'])[rows, places]
+
+
+def moved(learner: build.Learner, params: Any, data: Data) -> float:
+  """How far updates moved the policy: mean |change of log-prob| of a token.
+
+  Costs another scoring pass over the batch.
+  """
+  after = learner.score(params, learner.others, data.columns)['old_logp']
+  before = data.columns['old_logp']
+  return float(score.moved(before, after, data.columns['mask']))

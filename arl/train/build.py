@@ -11,23 +11,25 @@ import ml_collections
 from jax.sharding import Mesh
 
 from arl import columns as columns_lib
-from arl import episode, methods, names, ranges, types
+from arl import methods, names, ranges, types
 from arl.envs import base
 from arl.methods import compose
 from arl.models import hf, teachers
-from arl.prompts import source
 from arl.rewards import composite, shaping
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
 from arl.rollout import strategies
 from arl.train import (
+  blocks,
   checks,
+  choosing,
   critic,
   engines,
   fills,
   knobs,
   loading,
   optimizers,
+  prefixes,
   qk_clip,
   routing,
   score,
@@ -35,6 +37,8 @@ from arl.train import (
   sharding,
   state,
   taught,
+  turning,
+  weighting,
 )
 from arl.train import forward as forward_lib
 from arl.train import step as step_lib
@@ -76,10 +80,11 @@ class Learner(NamedTuple):
     credit: adds advantages and the like, jitted.
     step: one update, jitted.
     rows: rows of one update.
-    block: rows that hold whole groups, where the method needs them; else 0.
+    block: rows that hold whole groups, where something needs them; else 0.
     replay: of the experts that the sampler chose; None where the trainer routes
       by itself.
     taught: what a step takes by keyword: a teacher's parameters, or nothing.
+    prefixes: whether sequences compute their 'own' beginnings, or 'shared'.
   """
 
   mesh: Mesh
@@ -93,6 +98,7 @@ class Learner(NamedTuple):
   block: int
   replay: routing.Replay | None = None
   taught: dict[str, Any] = {}
+  prefixes: str = prefixes.OWN
 
 
 def named(block: ml_collections.ConfigDict, home: str) -> Any:
@@ -143,19 +149,6 @@ def terms_of(
     function = named(ml_collections.ConfigDict(keywords), 'arl.rewards')
     made[name] = float(weight), function
   return made
-
-
-def rows_of(config: ml_collections.ConfigDict, made: types.Method) -> int:
-  """Rows of one update: one for each of its episodes, in whole microbatches.
-
-  Where a microbatch must not cut a group, it holds as many whole ones as it has
-  room for.
-  """
-  u, p = config.updates, config.prompts
-  groups = -(-p.batch // u.per_batch)
-  if made.whole:
-    return -(-groups // (u.microbatch // p.samples)) * u.microbatch
-  return -(-groups * p.samples // u.microbatch) * u.microbatch
 
 
 def world(config: ml_collections.ConfigDict) -> World:
@@ -223,10 +216,11 @@ def learner(
     score=score.make_score(forward, made.needs, others=forwards, **on_mesh),
     credit=jax.jit(made.credit),
     step=step_lib.make_train_step(forward, made, tx, clip=clip, **on_mesh),
-    rows=rows_of(config, made),
-    block=config.updates.microbatch if made.whole else 0,
+    rows=blocks.rows(config, made),
+    block=blocks.whole(config, made),
     replay=replay,
     taught=told,
+    prefixes=config.updates.prefixes,
   )
 
 
@@ -241,6 +235,7 @@ def check(config: ml_collections.ConfigDict) -> types.Method:
   checks.check_engine(config)
   checks.check_teacher(config)
   checks.check_numbers(config)
+  prefixes.check(config)
   made = method(config.method)
   checks.check_whole(made, config)
   named(config.optimizer, 'arl.train')
@@ -251,13 +246,17 @@ def check(config: ml_collections.ConfigDict) -> types.Method:
   env = named(config.env, 'arl.envs')
   checks.check_strategy(strategy, env, config.rollout.strategy)
   checks.check_scorer(strategy, config)
+  evaluates = names.resolve(config.eval.strategy, 'arl.rollout')
+  turning.check(config, strategy, evaluates)
+  blocks.check(config, made, strategy)
+  choosing.check(config, env)
   fills.check_used(made, config)
   there = fills.filled(config, env, strategy)
   fills.check(made, config.method.name, there)
   fills.check_replay(config, there)
   mesh = sharding.make_mesh(**config.mesh)
   sharding.check_rows(config.updates.microbatch, mesh)
-  return made
+  return weighting.weighed(made) if weighting.wanted(config) else made
 
 
 def knobs_of(config: ml_collections.ConfigDict) -> dict[str, knobs.Knob]:
@@ -266,7 +265,7 @@ def knobs_of(config: ml_collections.ConfigDict) -> dict[str, knobs.Knob]:
   Raises:
     ValueError: a knob for what is no column of the loop.
   """
-  wanted = columns_lib.filled_by(columns_lib.LOOP) - fills.OWN
+  wanted = columns_lib.filled_by(columns_lib.LOOP) - fills.OWN | turning.NAMES
   for name in config.knobs:
     if name not in wanted:
       raise ValueError(
@@ -275,24 +274,3 @@ def knobs_of(config: ml_collections.ConfigDict) -> dict[str, knobs.Knob]:
   return {
     name: named(block, 'arl.train') for name, block in config.knobs.items()
   }
-
-
-def task_stream(
-  config: ml_collections.ConfigDict, env: base.Env
-) -> Callable[[int], list[episode.Task]]:
-  """The training tasks of each step."""
-  return source.shuffled(
-    functools.partial(env.task, base.TRAIN),
-    size=config.prompts.size,
-    batch=config.prompts.batch,
-    seed=config.seed,
-  )
-
-
-def task_position(
-  config: ml_collections.ConfigDict, step: int
-) -> dict[str, int]:
-  """Where the stream of training tasks stands before a step."""
-  return source.position(
-    step, size=config.prompts.size, batch=config.prompts.batch
-  )

@@ -16,6 +16,7 @@ _COUNTS = (
   'rollout.response_tokens',
   'prompts.batch',
   'prompts.samples',
+  'prompts.rounds',
   'updates.epochs',
   'updates.per_batch',
   'updates.microbatch',
@@ -37,7 +38,7 @@ def check_strategy(strategy: Callable, env: base.Env, name: str) -> None:
     name: of the strategy.
   """
   for field in sorted(getattr(strategy, 'asks', ())):
-    if getattr(env, field) is None:
+    if getattr(env, field) in (None, ()):
       raise ValueError(
         f'{name} asks the environment for {field!r}, which it does not have;'
         ' choose another config.rollout.strategy or config.env.'

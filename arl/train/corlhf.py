@@ -31,6 +31,7 @@ from arl.prompts import pairs
 from arl.train import (
   batch,
   build,
+  choosing,
   evaluation,
   export,
   fills,
@@ -87,7 +88,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> None:
   read, pools = judges.reader(world.loaded.model), Pools([], [], 0.0)
   strategy = names.resolve(config.rollout.strategy, 'arl.rollout')
   select = names.resolve(config.prompts.select, 'arl.prompts')
-  tasks_of = build.task_stream(policy.config, world.env)
+  tasks_of = choosing.task_stream(policy.config, world.env)
   heat, everything = config.rollout.temperature, np.zeros(0)
   sampling = evaluation.training(heat, policy.learner)
   held = evaluation.held_out(world, 0, config.eval.final_tasks)

@@ -9,8 +9,9 @@ from arl.rollout import engine as engine_lib
 from arl.rollout import strategies
 from arl.train import build
 
-# Leading numbers of the paths of randomness: who samples.
-TRAINING, WATCHING, FINAL, SHOWING = range(4)
+# Leading numbers of the paths of randomness: who samples. Further rounds of a
+# training step count on from AGAIN.
+TRAINING, WATCHING, FINAL, SHOWING, AGAIN = range(5)
 
 
 def variants(temperature: float) -> dict[str, engine_lib.Sampling]:
@@ -27,6 +28,11 @@ def training(temperature: float, learner: build.Learner) -> engine_lib.Sampling:
     entropy='rollout_entropy' in learner.method.needs,
     experts=learner.replay is not None,
   )
+
+
+def training_path(step: int, round_: int) -> tuple[int, int]:
+  """The randomness of a round of a training step; the first is round 0."""
+  return (AGAIN + round_ - 1 if round_ else TRAINING, step)
 
 
 def held_out(world: build.World, first: int, count: int) -> list[episode.Task]:

@@ -11,13 +11,13 @@ from arl import columns as columns_lib
 from arl import names, types
 from arl.envs import base
 from arl.models import teachers
-from arl.train import routing, score, taught
+from arl.train import routing, score, taught, turning
 
 _ALWAYS = (
   'logp', 'entropy', 'old_logp', 'old_entropy', 'ref_logp', 'features',
   'own_logp', 'old_ids', 'old_own_logp',
   'truncated', 'step_of_group', 'rollout_entropy',
-  'noise', 'iteration', 'progress',
+  'noise', 'iteration', 'progress', 'sampling_weight',
 )  # fmt: skip
 CRITICS = frozenset(
   {'value', 'value_after', 'old_value', 'value_logits', 'old_value_logits'}
@@ -61,7 +61,8 @@ def filled(
       *((routing.COLUMN, 'rerouted') if replayed else ()),
       *gives,
       *(('top_logp',) if 'teacher_ids' in gives else ()),
-      *config.knobs,
+      *(config.knobs.keys() - turning.NAMES),
+      *((turning.COLUMN,) if turning.TEMPERATURE in config.knobs else ()),
     )
   )
   return there - lacks
@@ -91,7 +92,10 @@ def check_used(made: types.Method, config: ml_collections.ConfigDict) -> None:
     ('rollout.reconsidering', bool(said), {'reconsidering'}),
     ('model.critic', bool(model.critic), CRITICS),
     ('model.value_bins', bool(model.value_bins), bins),
-    *((f'knobs.{name}', True, {name}) for name in config.knobs),
+    *(
+      (f'knobs.{name}', True, {name})
+      for name in config.knobs.keys() - turning.NAMES
+    ),
   ]
   for setting, given, columns in settings:
     if given and not columns & made.needs:

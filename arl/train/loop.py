@@ -17,9 +17,8 @@ import jax
 import ml_collections
 import numpy as np
 
-from arl import episode, names
 from arl.evaluate import behavior, summary
-from arl.rewards import shaping
+from arl.rollout import costs
 from arl.train import (
   batch,
   build,
@@ -27,6 +26,7 @@ from arl.train import (
   evaluation,
   export,
   fills,
+  gather,
   interrupt,
   metrics,
   outcome,
@@ -35,6 +35,7 @@ from arl.train import (
   state,
   telling,
   tutors,
+  watch,
 )
 
 
@@ -60,9 +61,6 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
   folder.mkdir(parents=True, exist_ok=True)
   world = build.world(config)
   learner = build.learner(config, method, world.loaded)
-  tasks_of = build.task_stream(config, world.env)
-  terms = build.terms_of(config.reward)
-  select = names.resolve(config.prompts.select, 'arl.prompts')
   strategy, tutor = tutors.make(config, world)
   temperature, per_batch = config.rollout.temperature, config.updates.per_batch
   watched = evaluation.held_out(world, 0, config.eval.tasks)
@@ -71,6 +69,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
   saved = checkpoint.Checkpoints(folder, keep=config.checkpoint.keep)
   knobs = build.knobs_of(config)
   sampling = evaluation.training(temperature, learner)
+  gathering = gather.make(config, world, strategy, sampling)
   tell = telling.make(config, method, world)
 
   def hand_over(params: Any, version: int) -> None:
@@ -83,11 +82,11 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
   found = saved.resume(now, agree)
   if found:
     meta, now = found
-    start = meta['step']
+    start, kept = meta['step'], gather.from_json(meta['gathered'])
     hand_over(now.params, start)
     print(f'resumed {folder} after step {start}')
   else:
-    start = 0
+    start, kept = 0, gathering.begin()
     meta = outcome.begin(config, origin)
     meta['before'] = evaluation.evaluate(
       world, final, temperature, (evaluation.FINAL,)
@@ -97,11 +96,12 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
       world, learner, tell, now.params, config, meta['knobs'], strategy
     )
   metrics.truncate(folder, start)
+  doctor = watch.make(config, folder, start, world.chat)
   clock = time.monotonic() - meta['wall']
 
   def save(step: int, row: dict[str, float]) -> None:
     meta['wall'] = time.monotonic() - clock
-    meta['prompts'] = build.task_position(config, step)
+    meta['gathered'] = gather.to_json(kept)
     meta['metrics'] = {name: float(value) for name, value in row.items()}
     saved.save(step, now, meta)
 
@@ -116,36 +116,19 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
     for step in range(start, config.steps):
       began = time.monotonic()
 
-      # Roll out.
+      # Gather what to train on: choose tasks, roll out, select.
       version = max(step - config.rollout.lag, 0)
       if now.behind:
         hand_over(state.acting(now), version)
-      episodes = strategy(
-        world.engine,
-        world.env,
-        world.chat,
-        tasks_of(step),
-        evaluation.plan(
-          world,
-          config.prompts.samples,
-          sampling,
-          (evaluation.TRAINING, step),
-        ),
-      )
-      batch.check_failed(episodes, config.rollout.max_failed)
-      batch.check_versions(episodes, version)
+      got, kept = gathering.collect(kept, step, version, meta['knobs'])
       rolled_out = time.monotonic()
-      graded = [e for e in episodes if episode.graded(e)]
-      groups, added = shaping.add(
-        episode.groups(graded), terms, cap=config.reward.cap
-      )
-      groups = select(groups)
       now = state.begin_batch(now)
 
       # Score, credit, update.
-      seen = collections.defaultdict(list)
-      if groups:
-        parts = batch.updates(groups, per_batch, tell)
+      seen, change = collections.defaultdict(list), 0.0
+      parts, data = [got.episodes], None
+      if got.groups:
+        parts = batch.updates(got.groups, per_batch, tell)
         data = batch.make(
           learner,
           now.params,
@@ -168,29 +151,35 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
           for name, value in facts.items():
             seen[name].append(value)
         seen.update({name: [value] for name, value in data.metrics.items()})
+        if gathering.moved:
+          change = batch.moved(learner, now.params, data)
+      doctor.keep(step + 1, parts, data)
       now = state.end_batch(now, config.model.average)
       hand_over(now.params, step + 1)
+      kept, learnt = gathering.learn(kept, got, change)
 
       # Watch.
       row = {name: np.mean(jax.device_get(v)) for name, v in seen.items()}
       ended = time.monotonic()
       row |= outcome.training_metrics(
-        summary.success(episodes),
-        groups_used=len(groups) / config.prompts.batch,
+        summary.success(got.episodes),
+        groups_used=len(got.groups) / config.prompts.batch,
         rollout=rolled_out - began,
         update=ended - rolled_out,
         updates=int(now.updates),
       )
-      row |= {f'reward/{name}': value for name, value in added.items()}
-      told = summary.judged(episodes) | summary.located(episodes)
+      row |= {f'reward/{name}': value for name, value in got.added.items()}
+      told = summary.judged(got.episodes) | summary.located(got.episodes)
       row |= {f'environment/{name}': value for name, value in told.items()}
-      row |= behavior.measure(episodes)
+      row |= behavior.measure(got.episodes) | got.facts | learnt
+      row |= costs.of(strategy, got.episodes)
       for name, knob in knobs.items():
         row[f'knobs/{name}'] = meta['knobs'][name]
         meta['knobs'][name] = knob.update(
-          row[f'knobs/{name}'], row, len(graded)
+          row[f'knobs/{name}'], row, int(row['train/graded'])
         )
-      last = step + 1 == config.steps
+      collapsed = gather.collapsed(learnt)
+      last = step + 1 == config.steps or collapsed
       if last or (step + 1) % config.eval.every == 0:
         results = evaluation.evaluate(
           world, watched, temperature, (evaluation.WATCHING,)
@@ -202,6 +191,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
           )
       log.write(step + 1, row)
       report(step + 1, outcome.headline(row))
+      doctor.look(step + 1, row, report.note)
       outcome.check_finite(now, row, step + 1, config.updates.max_nonfinite)
 
       # Save; leave if asked to.
@@ -214,6 +204,9 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
           ' on, run the same command again.'
         )
         return now
+      if collapsed:
+        report.note(gather.COLLAPSED)
+        break
 
   # --- Say what became of it --------------------------------------------------
   meta['wall'] = time.monotonic() - clock

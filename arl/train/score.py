@@ -101,15 +101,23 @@ def make_score(
 
 
 @jax.jit
+def moved(before: jax.Array, after: jax.Array, mask: jax.Array) -> jax.Array:
+  """Mean |after - before| of log-probs over tokens on the mask, in nats."""
+  gap = jnp.where(mask, jnp.abs(after - before), 0)
+  return jnp.sum(gap) / jnp.maximum(jnp.sum(mask, dtype=jnp.float32), 1)
+
+
+@jax.jit
 def agreement(columns: types.Columns) -> dict:
   """How the trainer's log-probs differ from the engine's, on the mask.
 
   The largest and the mean |old_logp - rollout_logp|, the policy's mean entropy
   and, where `ref_logp` is there, k3 to the reference; all in nats. Pearson's
-  correlation of the two log-probs; 0 where one of them is constant. Where there
-  are replayed experts, two shares of the tokens: `mismatch/replayed`, of those
-  that come from a replayed state, and `mismatch/experts`, of those whose state
-  would have gone through other experts in some layer.
+  correlation of the two log-probs, and of the two probabilities, as LEGO-RL
+  has it (arXiv:2608.17393); 0 where one of them is constant. Where there are
+  replayed experts, two shares of the tokens: `mismatch/replayed`, of those that
+  come from a replayed state, and `mismatch/experts`, of those whose state would
+  have gone through other experts in some layer.
   """
   mask = columns['mask']
   n = jnp.maximum(jnp.sum(mask, dtype=jnp.float32), 1)
@@ -117,16 +125,19 @@ def agreement(columns: types.Columns) -> dict:
   def mean(x):
     return jnp.sum(jnp.where(mask, x, 0)) / n
 
+  def correlation(x, y):
+    x, y = x - mean(x), y - mean(y)
+    spread = jnp.sqrt(mean(x**2) * mean(y**2))
+    varied = spread > 0
+    return jnp.where(varied, mean(x * y) / jnp.where(varied, spread, 1), 0)
+
   ours, theirs = columns['old_logp'], columns['rollout_logp']
   gap = jnp.abs(ours - theirs)
-  ours, theirs = ours - mean(ours), theirs - mean(theirs)
-  spread = jnp.sqrt(mean(ours**2) * mean(theirs**2))
-  varied = spread > 0
-  along = mean(ours * theirs) / jnp.where(varied, spread, 1)
   made = {
     'mismatch/max': jnp.max(jnp.where(mask, gap, 0)),
     'mismatch/mean': mean(gap),
-    'mismatch/correlation': jnp.where(varied, along, 0),
+    'mismatch/correlation': correlation(ours, theirs),
+    'mismatch/probability': correlation(jnp.exp(ours), jnp.exp(theirs)),
     'train/entropy': mean(columns['old_entropy']),
   }
   if 'ref_logp' in columns:

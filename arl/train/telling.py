@@ -11,7 +11,7 @@ from arl import episode, types
 from arl.models import heads
 from arl.rollout import kinds, reconsidering
 from arl.rollout.sglang import teacher as sglang_teacher
-from arl.train import build, score, taught
+from arl.train import build, score, taught, weighting
 
 Tell = Callable[[list[episode.Episode]], list[episode.Episode]]
 
@@ -41,6 +41,8 @@ def make(
       said=reconsidering.phrases(config.rollout.reconsidering),
     )
     each.append(functools.partial(_with, 'reconsidering', of))
+  if weighting.COLUMN in method.needs:
+    each.append(weighting.told)
   teachers = taught.named(config.model.teacher)
   asked = teachers and method.needs & score.TAUGHT
   if asked and len(teachers) > 1:

@@ -8,7 +8,7 @@ from arl import episode, names
 from arl.models import tokenizers
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine, scripted, strategies
-from arl.train import batch, build, score
+from arl.train import batch, build, choosing, score
 from experiments import distill, self_distill, self_distill_sft
 from experiments.studies import distillation, imitating, runs
 
@@ -38,7 +38,7 @@ def test_half_of_the_mixed_sequences_are_the_students(quick):
   select = names.resolve(config.prompts.select, 'arl.prompts')
   limits, samples = build.limits(config), config.prompts.samples
   for step in range(2):
-    tasks = build.task_stream(config, env)(step)
+    tasks = choosing.task_stream(config, env)(step)
     plan = strategies.Plan(samples, engine.Sampling(), limits, (0, step))
     groups = select(episode.groups(strategy(speaker, env, chat, tasks, plan)))
     for part in batch.updates(groups, config.updates.per_batch):

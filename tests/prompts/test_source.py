@@ -57,14 +57,3 @@ def test_errors(size, batch):
   message = f'a batch of {batch} tasks from {size}; set prompts.batch to 1 to'
   with pytest.raises(ValueError, match=message):
     stream(size, batch)
-
-
-def test_position():
-  positions = [source.position(step, size=7, batch=3) for step in range(5)]
-  assert [(p['epoch'], p['task']) for p in positions] == [
-    (0, 0),
-    (0, 3),
-    (1, 0),
-    (1, 3),
-    (2, 0),
-  ]

@@ -3,8 +3,7 @@ import pytest
 import tiny
 
 from arl import types
-from arl.methods import compose, grpo
-from arl.train import build, loading
+from arl.train import build, choosing, loading
 
 
 def changed(**blocks):
@@ -205,33 +204,6 @@ def test_terms_and_objectives_become_methods():
     assert isinstance(build.method(block), types.Method)
 
 
-@pytest.mark.parametrize(
-  'batch, samples, per_batch, microbatch, rows',
-  [(4, 4, 2, 4, 8), (5, 2, 2, 4, 8), (3, 3, 1, 4, 12), (1, 1, 1, 8, 8)],
-)
-def test_rows_hold_the_fullest_update(
-  batch, samples, per_batch, microbatch, rows
-):
-  config = changed(
-    prompts={'batch': batch, 'samples': samples},
-    updates={'per_batch': per_batch, 'microbatch': microbatch},
-  )
-  made = compose.method(grpo.dapo())
-  assert build.rows_of(config, made) == rows
-
-
-@pytest.mark.parametrize(
-  'batch, samples, per_batch, microbatch, rows',
-  [(4, 4, 2, 4, 8), (5, 2, 2, 4, 8), (3, 3, 1, 4, 12), (6, 3, 1, 8, 24)],
-)
-def test_rows_hold_whole_groups(batch, samples, per_batch, microbatch, rows):
-  config = changed(
-    prompts={'batch': batch, 'samples': samples},
-    updates={'per_batch': per_batch, 'microbatch': microbatch},
-  )
-  assert build.rows_of(config, group_reader()) == rows
-
-
 # --- Models and tokenizers ----------------------------------------------------
 
 
@@ -248,7 +220,7 @@ def test_a_context_beyond_the_models(model_folder):
 def test_a_batch_larger_than_the_tasks(model_folder):
   config = tiny.config(model_folder, prompts={'size': 3})
   with pytest.raises(ValueError) as error:
-    build.task_stream(config, tiny.letters())
+    choosing.task_stream(config, tiny.letters())
   assert str(error.value) == (
     'prompts: a batch of 4 tasks from 3; set prompts.batch to 1 to 3, or raise'
     ' prompts.size.'

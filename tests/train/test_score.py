@@ -150,6 +150,9 @@ def test_agreement_by_hand():
     'mismatch/correlation': np.corrcoef(
       [-1.0, -2.0, -3.0, -4.0], [-1.5, -2.0, -3.25, -4.0]
     )[0, 1],
+    'mismatch/probability': np.corrcoef(
+      np.exp([-1.0, -2.0, -3.0, -4.0]), np.exp([-1.5, -2.0, -3.25, -4.0])
+    )[0, 1],
     'train/entropy': 2.5,
     'train/ref_kl': np.exp(-1) / 4,  # exp(-1) - (-1) - 1 on one token of four
   }

@@ -1,0 +1,43 @@
+"""Whether rollouts still differ: when to stop, and templates seen early."""
+
+import statistics
+from collections.abc import Sequence
+
+import numpy as np
+
+from arl import episode
+
+_STEPS = 10
+
+
+def deviation(group: episode.Group) -> float:
+  """Standard deviation of the total rewards of a group's trajectories."""
+  members = episode.whole(group.episodes)
+  return statistics.pstdev(map(episode.total_reward, members))
+
+
+def watch(
+  spreads: Sequence[float], groups: Sequence[episode.Group], *, least: float
+) -> tuple[tuple[float, ...], dict[str, float]]:
+  """Whether the spread of rewards within groups has been lost for good.
+
+  RAGEN-2 (arXiv:2604.06268) stops after 10 steps in a row whose mean deviation
+  within groups is below a tenth of that of the first 10.
+
+  Args:
+    spreads: of the first 10 steps and of the last 10 after them.
+    groups: of this step, all of them, not only those that were selected.
+    least: the share of the first mean below which a step counts; 0 for never.
+
+  Returns:
+    (the next `spreads`, metrics: `spread`, of this step, and `collapsed`, 1
+    where the rule holds). Nothing is watched where `least` is 0.
+  """
+  if not least:
+    return (), {}
+  spread = float(np.mean([deviation(g) for g in groups])) if groups else 0.0
+  spreads = (*spreads, spread)
+  first, last = spreads[:_STEPS], spreads[_STEPS:][-_STEPS:]
+  below = [x < least * float(np.mean(first)) for x in last]
+  over = len(last) == _STEPS and all(below)
+  return (*first, *last), {'spread': spread, 'collapsed': float(over)}

@@ -1,0 +1,70 @@
+"""Episodes as JSON and back, every bit of them."""
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from arl import episode
+
+_COLUMNS = ('tokens', 'mask', 'logp', 'rewards', 'turn')
+
+
+def to_json(one: episode.Episode) -> dict[str, Any]:
+  """An episode as JSON; its arrays as bytes, so that nothing is rounded."""
+  return {
+    'task': task_to_json(one.task),
+    'sample': one.sample,
+    'status': one.status,
+    'error': one.error,
+    'row': one.row,
+    'columns': {name: _packed(getattr(one, name)) for name in _COLUMNS},
+    'extras': {name: _packed(x) for name, x in one.extras.items()},
+    'exchanges': [
+      [each.action, list(each.turn), each.anchor] for each in one.exchanges
+    ],
+  }
+
+
+def from_json(made: Mapping[str, Any]) -> episode.Episode:
+  """The episode that `to_json` wrote."""
+  return episode.Episode(
+    task=task_from_json(made['task']),
+    sample=made['sample'],
+    status=made['status'],
+    error=made['error'],
+    row=made['row'],
+    exchanges=tuple(
+      episode.Exchange(action, episode.Turn(*turn), anchor)
+      for action, turn, anchor in made['exchanges']
+    ),
+    extras={name: _unpacked(x) for name, x in made['extras'].items()},
+    **{name: _unpacked(made['columns'][name]) for name in _COLUMNS},
+  )
+
+
+def task_to_json(task: episode.Task) -> dict[str, Any]:
+  """A task as JSON; its data is JSON already."""
+  return {
+    **task._asdict(),
+    'data': dict(task.data),
+    'example': list(task.example),
+  }
+
+
+def task_from_json(made: Mapping[str, Any]) -> episode.Task:
+  """The task that `task_to_json` wrote."""
+  return episode.Task(**{**made, 'example': tuple(made['example'])})
+
+
+def _packed(x: Any) -> list:
+  array = np.asarray(x)
+  data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
+  return [array.dtype.str, list(array.shape), data]
+
+
+def _unpacked(made: list) -> np.ndarray:
+  kind, shape, data = made
+  flat = np.frombuffer(base64.b64decode(data), np.dtype(kind))
+  return flat.reshape(shape).copy()

@@ -1,0 +1,245 @@
+"""What a step trains on: tasks chosen, rolled out, selected and replayed.
+
+A step has rounds. In each the curriculum chooses tasks, the strategy rolls them
+out and the selection keeps what is worth an update, until a batch of groups is
+full or the rounds are used up (dynamic sampling, DAPO, arXiv:2503.14476, 3.2).
+What is left over waits for a later step as long as config.prompts.max_age
+allows, and a replay may mix in what was trained on before. All that is carried
+from step to step is `Kept`, which a checkpoint holds.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import ml_collections
+import numpy as np
+
+from arl import episode, names
+from arl.prompts import collapse, curricula, replay
+from arl.rewards import shaping
+from arl.rollout import engine as engine_lib
+from arl.rollout import stored
+from arl.train import batch, build, choosing, evaluation, turning, weighting
+
+COLLAPSED = (
+  'stopped: for 10 steps the rewards within groups have differed by less than'
+  ' config.prompts.least_spread of what they did at the beginning.'
+)
+_REPLAYING = 1  # beside the seed and the step: what randomness is for
+
+
+class Kept(NamedTuple):
+  """What gathering carries from a step to the next.
+
+  Attributes:
+    chosen: the state of the curriculum.
+    surplus: groups that were selected and wait to be trained on.
+    buffer: groups to train on again.
+    spreads: see `collapse.watch`.
+  """
+
+  chosen: curricula.State
+  surplus: tuple[replay.Item, ...] = ()
+  buffer: tuple[replay.Item, ...] = ()
+  spreads: tuple[float, ...] = ()
+
+
+class Gathered(NamedTuple):
+  """What a step gathered.
+
+  Attributes:
+    episodes: all that were rolled out.
+    fresh: the groups of those with a grade, as the environment paid them.
+    groups: what to train on.
+    added: what reward terms added, by name.
+    facts: metrics of the gathering.
+  """
+
+  episodes: list[episode.Episode]
+  fresh: list[episode.Group]
+  groups: list[episode.Group]
+  added: dict[str, float]
+  facts: dict[str, float]
+
+
+class Gather(NamedTuple):
+  """How a run gathers.
+
+  Attributes:
+    begin: () -> Kept, before the first step.
+    collect: (kept, step, version of the sampler, knobs) -> (Gathered, Kept).
+    learn: (kept, Gathered, how far the policy moved) -> (Kept, metrics).
+    moved: whether `learn` reads how far the policy moved.
+  """
+
+  begin: Callable[[], Kept]
+  collect: Callable[
+    [Kept, int, int, Mapping[str, float]], tuple[Gathered, Kept]
+  ]
+  learn: Callable[[Kept, Gathered, float], tuple[Kept, dict[str, float]]]
+  moved: bool
+
+
+def make(
+  config: ml_collections.ConfigDict,
+  world: build.World,
+  strategy: Callable,
+  sampling: engine_lib.Sampling,
+) -> Gather:
+  """How a run with this config gathers."""
+  curriculum = choosing.curriculum(config, world.env)
+  again = choosing.replay_of(config)
+  play = functools.partial(_play, config, world, strategy, sampling)
+  rounds = functools.partial(_rounds, config, curriculum)
+  watch = functools.partial(collapse.watch, least=config.prompts.least_spread)
+
+  def begin():
+    return Kept(curriculum.begin())
+
+  def collect(kept, step, version, knobs):
+    told = functools.partial(play, knobs=knobs)
+    got, ready, kept = rounds(told, kept, step, version)
+    now = replay.Now(
+      version=version,
+      batch=config.prompts.batch,
+      max_age=config.prompts.max_age,
+      progress=step / config.steps,
+      rng=np.random.default_rng((config.seed, step, _REPLAYING)),
+    )
+    drawn = again.draw(kept.buffer, ready, now)
+    groups = distinct([item.group for item in drawn.items])
+    if weighting.wanted(config):
+      kept_share = len(ready) / max(len(got.fresh), 1)
+      scale = kept_share**config.prompts.scale
+      groups = weighting.apply(groups, [x * scale for x in drawn.weights])
+    for group in groups:
+      batch.check_versions(group.episodes, version, config.prompts.max_age)
+    facts = {f'replay/{name}': x for name, x in drawn.facts.items()}
+    got = got._replace(groups=groups, facts=got.facts | facts)
+    return got, kept._replace(buffer=drawn.buffer)
+
+  def learn(kept, got, change):
+    chosen, facts = curriculum.observe(kept.chosen, got.fresh, change)
+    spreads, seen = watch(kept.spreads, got.fresh)
+    facts = {f'prompts/{name}': x for name, x in (facts | seen).items()}
+    return kept._replace(chosen=chosen, spreads=spreads), facts
+
+  return Gather(begin, collect, learn, curriculum.moved)
+
+
+def _play(
+  config, world, strategy, sampling, tasks, step, version, turn, *, knobs
+):
+  """One round: all its episodes, checked."""
+  path = evaluation.training_path(step, turn)
+  plan = evaluation.plan(world, config.prompts.samples, sampling, path)
+  episodes = turning.play(
+    strategy, world.engine, world.env, world.chat, tasks, plan, knobs
+  )
+  batch.check_failed(episodes, config.rollout.max_failed)
+  batch.check_versions(episodes, version)
+  return episodes
+
+
+def _rounds(config, curriculum, play, kept: Kept, step: int, version: int):
+  """Rounds until a batch is full: Gathered, the items of a batch, Kept."""
+  p, terms = config.prompts, build.terms_of(config.reward)
+  select = names.resolve(p.select, 'arl.prompts')
+  ready = replay.living(kept.surplus, version, max_age=p.max_age, max_uses=1)
+  old = len(kept.surplus) - len(ready)
+  episodes: list[episode.Episode] = []
+  fresh: list[episode.Group] = []
+  parts, chosen, count = [], kept.chosen, 0
+  while count < p.rounds and (not count or len(ready) < p.batch):
+    tasks, chosen = curriculum.choose(chosen, step)
+    if not tasks:
+      break
+    made = play(tasks, step, version, count)
+    graded = episode.groups([e for e in made if episode.graded(e)])
+    groups, added = shaping.add(graded, terms, cap=config.reward.cap)
+    ready += [replay.Item(group, version) for group in select(groups)]
+    episodes, fresh, count = [*episodes, *made], [*fresh, *graded], count + 1
+    parts.append((added, sum(episode.graded(e) for e in made)))
+  facts: dict[str, float] = {}
+  surplus: tuple[replay.Item, ...] = ()
+  if p.rounds > 1:
+    ready, surplus = ready[: p.batch], tuple(ready[p.batch :])
+    facts = {
+      'prompts/rounds': count,
+      'prompts/exhausted': float(len(ready) < p.batch),
+      'prompts/surplus': len(surplus),
+      'prompts/too_old': old,
+      'prompts/age': _mean([version - item.version for item in ready]),
+    }
+  kept = kept._replace(chosen=chosen, surplus=surplus if p.max_age else ())
+  return Gathered(episodes, fresh, [], _averaged(parts), facts), ready, kept
+
+
+def _mean(values: Sequence[float]) -> float:
+  return float(np.mean(values)) if values else 0.0
+
+
+def _averaged(parts: Sequence[tuple[dict, int]]) -> dict[str, float]:
+  """Means of rounds as one mean, each weighed by its episodes."""
+  if len(parts) == 1:
+    return parts[0][0]
+  told = [(added, n) for added, n in parts if added]
+  total = sum(n for _, n in told)
+  names_ = told[0][0] if told else {}
+  return {k: sum(added[k] * n for added, n in told) / total for k in names_}
+
+
+def distinct(groups: Sequence[episode.Group]) -> list[episode.Group]:
+  """The groups, those of a task that came before under an id of their own.
+
+  Rollouts of one task by different policies, or at different times, are not
+  compared with each other.
+  """
+  made, count = [], dict[str, int]()
+  for group in groups:
+    id = group.task.id
+    count[id] = count.get(id, -1) + 1
+    if count[id]:
+      task = group.task._replace(id=f'{id}/again/{count[id]}')
+      own = [one._replace(task=task) for one in group.episodes]
+      group = episode.Group(task, own)
+    made.append(group)
+  return made
+
+
+def collapsed(learnt: dict[str, float]) -> bool:
+  """Whether what `learn` told ends the run."""
+  return bool(learnt.get('prompts/collapsed', 0))
+
+
+def to_json(kept: Kept) -> dict[str, Any]:
+  """What is kept, for a checkpoint."""
+  return {
+    'chosen': dict(kept.chosen),
+    'surplus': [_item_to_json(item) for item in kept.surplus],
+    'buffer': [_item_to_json(item) for item in kept.buffer],
+    'spreads': list(kept.spreads),
+  }
+
+
+def from_json(made: Any) -> Kept:
+  """What `to_json` wrote."""
+  return Kept(
+    chosen=made['chosen'],
+    surplus=tuple(_item_from_json(one) for one in made['surplus']),
+    buffer=tuple(_item_from_json(one) for one in made['buffer']),
+    spreads=tuple(made['spreads']),
+  )
+
+
+def _item_to_json(item: replay.Item) -> dict[str, Any]:
+  episodes = [stored.to_json(one) for one in item.group.episodes]
+  made = {'task': stored.task_to_json(item.group.task), 'episodes': episodes}
+  return {**made, 'version': item.version, 'uses': item.uses}
+
+
+def _item_from_json(made: Any) -> replay.Item:
+  episodes = [stored.from_json(one) for one in made['episodes']]
+  group = episode.Group(stored.task_from_json(made['task']), episodes)
+  return replay.Item(group, made['version'], made['uses'])

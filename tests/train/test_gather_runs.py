@@ -1,0 +1,95 @@
+"""Whole runs that choose, refill and replay, and how they resume."""
+
+import numpy as np
+import pytest
+import tiny
+
+from arl.train import checkpoint, gather, loop
+
+pytestmark = pytest.mark.usefixtures('compiled_once')
+STEPS = 4
+TIS = {'name': 'offpolicy.tis', 'base': 'grpo.dapo'}
+WAYS = {
+  'kalman': {'prompts': {'choose': {'name': 'estimates.kgps'}}},
+  'refilled': {
+    'method': TIS,
+    'prompts': {
+      'choose': {'name': 'estimates.mopps'},
+      'select': 'select.varied',
+      'rounds': 3,
+      'max_age': 2,
+    },
+  },
+  'replayed': {
+    'method': TIS,
+    'prompts': {
+      'max_age': 2,
+      'scale': 0.5,
+      'replay': {'name': 'replay.mixture', 'size': 8, 'share': 0.5},
+    },
+  },
+}
+
+
+def settings(folder, way):
+  made = tiny.config(folder, steps=STEPS, **WAYS[way])
+  made.eval.update(every=9, tasks=1, final_tasks=2)
+  made.checkpoint.update(every=1, keep=9)
+  return made
+
+
+@pytest.fixture(scope='module', params=WAYS)
+def run(request, model_folder, tmp_path_factory, compiled_once):
+  """(way, folder, final state) of an uninterrupted run."""
+  del compiled_once
+  folder = tmp_path_factory.mktemp(request.param) / 'whole'
+  way = request.param
+  return way, folder, loop.train(settings(model_folder, way), folder)
+
+
+@pytest.mark.parametrize('step', [1, 3])
+def test_a_resumed_run_is_the_run(run, model_folder, tmp_path, step):
+  way, folder, now = run
+  tiny.cut(folder, tmp_path / 'cut', step)
+  tiny.same(loop.train(settings(model_folder, way), tmp_path / 'cut'), now)
+  assert tiny.rows(tmp_path / 'cut') == tiny.rows(folder)
+
+
+def test_what_each_says(run):
+  way, folder, now = run
+  rows = tiny.rows(folder)
+  assert int(now.updates) > 0
+  if way == 'kalman':
+    assert all(row['prompts/change'] > 0 for row in rows)
+    assert rows[0]['prompts/expected'] == pytest.approx(0.5)
+  elif way == 'refilled':
+    assert max(row['prompts/rounds'] for row in rows) > 1
+    for row in rows:
+      full = row['train/groups_used'] == 1
+      assert full == (not row['prompts/exhausted'])
+      # Success is that of all that was sampled, selected or not.
+      assert row['train/episodes'] == 16 * min(row['prompts/rounds'], 3)
+  else:
+    assert rows[0]['replay/again'] == 0
+    assert max(row['replay/again'] for row in rows) > 0
+    assert all(row['replay/oldest'] <= 2 for row in rows)
+
+
+def test_what_is_kept_goes_through_a_checkpoint(run, model_folder):
+  del model_folder
+  way, folder, now = run
+  saved = checkpoint.Checkpoints(folder, keep=9)
+  meta, _ = saved.resume(now, lambda meta: None)
+  saved.close()
+  kept = gather.from_json(meta['gathered'])
+  again = gather.from_json(gather.to_json(kept))
+  assert again.chosen == kept.chosen and again.spreads == kept.spreads
+  assert len(again.buffer) == len(kept.buffer)
+  if way != 'replayed':
+    return
+  assert 0 < len(kept.buffer) <= 8
+  for one in kept.buffer:
+    assert STEPS - 1 - one.version <= 2 and one.uses <= 2
+    for each in one.group.episodes:
+      versions = each.extras['rollout_version'][each.mask]
+      assert np.all(versions == one.version)
