@@ -52,6 +52,20 @@ METHODS: dict[str, dict] = {
     'value_coef': 0.5,
   },
   'grow': {'name': 'agentic.grow', 'clip': 0.2, 'kl_coef': 0.01},
+  'espo': {
+    'name': 'agentic.espo',
+    'sharpness': 1.0,
+    'coef': 1.0,
+    'clip': 0.2,
+    'kl_coef': 0.01,
+  },
+  'espo_centered': {
+    'name': 'agentic.espo_centered',
+    'sharpness': 1.0,
+    'coef': 1.0,
+    'clip': 0.2,
+    'kl_coef': 0.01,
+  },
   # arl.methods.exploration
   'signbalance': {
     'name': 'exploration.signbalance',
@@ -323,6 +337,15 @@ METHODS: dict[str, dict] = {
     'clip': 0.2,
     'kl_coef': 0.01,
   },
+  # arl.methods.stacks
+  'surveyed': {
+    'name': 'stacks.surveyed',
+    'gamma': 0.95,
+    'coef': 1.0,
+    'low': 0.003,
+    'high': 0.004,
+    'entropy_coef': 0.001,
+  },
   # arl.methods.tokens
   'rest': {'name': 'tokens.rest', 'base': _DAPO, 'start': 0.6, 'growth': 0.002},
   'delta': {'name': 'tokens.delta', 'base': _DAPO, 'rounds': 1},
@@ -354,7 +377,7 @@ _SETTINGS = (
     'reinforce rloo remax opo conspo conspo_all garl paft vtrace',
     _ON_POLICY,
   ),
-  ('starpo_s starpo_s_grpo', {'prompts.select': 'select.most_varied'}),
+  ('starpo_s starpo_s_grpo surveyed', {'prompts.select': 'select.most_varied'}),
   ('grpo_pp', {'prompts.select': 'select.finished'}),
   ('remax', {'rollout.strategy': 'greedy.with_baseline'}),
   ('garl paft', {'rollout.strategy': 'answers.with_reference'}),
@@ -364,9 +387,16 @@ _SETTINGS = (
   # What is known of turns teaches where outcomes agree.
   ('trca slca gigpo_across', _EVERY_GROUP),
   ('tree_grpo tree_grpo_within', {'rollout.strategy': 'branching.two_trees'}),
-  ('arpo_hard', {'rollout.strategy': 'arpo.four'}),
+  ('arpo_hard surveyed', {'rollout.strategy': 'arpo.four'}),
   ('rrpo', {'rollout.strategy': 'resets.rrpo'}),
   ('srpo', {'rollout.strategy': 'resets.srpo'}),
+  (
+    'espo espo_centered',
+    {
+      'rollout.strategy': 'expert_steps.espo',
+      'prompts.select': 'select.everything',
+    },
+  ),
   (
     'r3l',
     {'rollout.strategy': 'retries.r3l', 'prompts.select': 'select.everything'},

@@ -112,6 +112,7 @@ def _sequence(rng, index):
     'truncated': np.full(n, index % 3 == 1),
     'ranked': np.full(n, index % 2 == 0),
     'demonstrated': np.full(n, group == 3),
+    'stage': np.full(n, index % 3),
     'pivotal': (turn > 0) | (index % 2 == 0),
     'hinted': np.full(n, index % 3 != 2),
     'mismatched': np.full(n, index in (2, 7)),

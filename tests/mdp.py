@@ -90,6 +90,7 @@ def columns(params, actions, rewards, old_value, behavior=POLICY):
     'truncated': jnp.zeros(shape, bool),
     'ranked': jnp.ones(shape, bool),
     'demonstrated': jnp.zeros(shape, bool),
+    'stage': jnp.broadcast_to(jnp.asarray(rows % 3), shape),
     'pivotal': jnp.ones(shape, bool),
     'hinted': jnp.ones(shape, bool),
     'kind': jnp.full(shape, kinds.THINK),

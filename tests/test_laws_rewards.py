@@ -20,6 +20,7 @@ from arl.kernels import (
   credit,
   critics,
   distillation,
+  gates,
   likelihoods,
   preference,
   prospect,
@@ -139,6 +140,7 @@ def test_baselines_of_a_group_sum_to_zero():
     advantages.across_groups,  # adds what a group has in common
     advantages.amplified,  # the better outweigh the worse
     advantages.best_of_group,  # only the best counts
+    gates.with_episode,  # adds what an episode earned
     advantages.entropy_weighted,  # differs from token to token
     advantages.length_weighted,  # sums to 0 by tokens
     advantages.rare_correct,  # keeps the sum where correct rewards are alike
@@ -174,6 +176,7 @@ def test_a_constant_added_to_the_rewards_of_a_group_changes_nothing():
     credit.group_process,  # normalizes turns
     advantages.batch_scaled,  # divides by the deviation of the batch
     advantages.sign_balanced,  # 0 is the border of what is correct
+    gates.with_episode,  # of what could be earned
     advantages.rare_correct,
     prospect.desirable,
     regressions.correct,
@@ -227,6 +230,7 @@ def test_equal_rewards_give_no_advantage_and_no_gradient():
     _remade(equal),
     *(*TO_GO, *DISCOUNTED, *LIKELIHOODS, *TAUGHT, *SHAPED),
     credit.group_process,
+    gates.with_episode,
     segments.locked,  # scores of steps
     segments.shifts,
     states.way_out_and_shorter,  # by tokens
@@ -242,6 +246,7 @@ def test_groups_of_one_give_no_advantage_and_no_gradient():
     _remade(part),
     *(*TO_GO, *DISCOUNTED, *LIKELIHOODS, *TAUGHT),
     advantages.across_groups,
+    gates.with_episode,
     segments.shifts,  # over the turns of a sequence
   )
 
@@ -312,6 +317,7 @@ MEASURED = (
   critics.bounded,
   critics.expected_value,
   critics.nearest_outcome,
+  gates.episode_reward,  # rewards are 0 to 1
   regressions.mirror_descent,
   segments.by_quality,  # a share
 )

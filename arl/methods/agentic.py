@@ -5,9 +5,11 @@ from typing import Any
 
 from arl import ranges
 from arl.kernels import (
+  advantages,
   aggregations,
   credit,
   critics,
+  gates,
   ratios,
   returns,
   shaping,
@@ -164,6 +166,53 @@ def grow(
     aggregate=_TURN_MEAN,
     terms=penalty,
   )
+
+
+def espo(
+  *,
+  sharpness: ranges.Positive = 1.0,
+  coef: ranges.NonNegative = 1.0,
+  clip: ranges.Positive = 0.2,
+  kl_coef: ranges.NonNegative = 0.04,
+) -> compose.Objective:
+  """ESPO (ODYSSE, arXiv:2607.25369): answers to the steps of an expert.
+
+  Answers to one step are compared; coef times what the episode earned as a
+  whole is added to all of them. The mean is over episodes, steps, answers and
+  tokens. `expert_steps.espo` samples them. Status: published.
+  """
+  gated = functools.partial(gates.episode_reward, sharpness=sharpness)
+  mean = aggregations.group_mean
+  return grpo.grpo(clip=clip, kl_coef=0)._replace(
+    advantage=(
+      (
+        'advantage',
+        binding.on(advantages.group_normalize, group='step_of_group'),
+      ),
+      ('episode_reward', gated),
+      ('advantage', functools.partial(gates.with_episode, coef=coef)),
+    ),
+    aggregate=mean,
+    terms=(terms.kl(kl_coef, aggregate=mean),) if kl_coef else (),
+  )
+
+
+def espo_centered(
+  *,
+  sharpness: ranges.Positive = 1.0,
+  coef: ranges.NonNegative = 1.0,
+  clip: ranges.Positive = 0.2,
+  kl_coef: ranges.NonNegative = 0.04,
+) -> compose.Objective:
+  """ESPO whose rewards of episodes are compared with those of the batch.
+
+  arXiv:2607.25369 adds them as they are, which makes whatever was sampled in an
+  episode that went well likelier. Status: our variant.
+  """
+  made = espo(sharpness=sharpness, coef=coef, clip=clip, kl_coef=kl_coef)
+  step, gated, added = compose.steps(made.advantage)
+  centred = 'episode_reward', gates.centered
+  return made._replace(advantage=(step, gated, centred, added))
 
 
 def _turn_critic(coef, gamma, lam) -> compose.Term:

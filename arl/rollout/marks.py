@@ -10,7 +10,7 @@ import numpy as np
 
 from arl import episode
 
-MADE_HERE = ('state', 'tree', 'node', 'copies')
+MADE_HERE = ('state', 'tree', 'node', 'copies', 'stage')
 LEVELS = ('state', 'tree', 'node')  # of MADE_HERE
 
 
@@ -19,13 +19,16 @@ def of(name: str, episodes: Sequence[episode.Episode]) -> list[np.ndarray]:
 
   Episodes of different tasks share nothing. `tree` and `node` number what the
   extras of these names say, each within its task; `copies` counts the episodes
-  that have a node.
+  that have a node; `stage` is what the extra of that name says.
 
   Raises:
-    ValueError: an episode does not say what the column is made of.
+    ValueError: an episode does not say what the column is made of, or steps of
+      an expert's episode are missing.
   """
   if name == 'copies':
     return _copies(of('node', episodes))
+  if name == 'stage':
+    return _stages(episodes)
   told = _anchors if name == 'state' else _given
   numbers: dict[tuple, int] = {}
   made = []
@@ -73,3 +76,24 @@ def _copies(nodes: Sequence[np.ndarray]) -> list[np.ndarray]:
   return [
     np.array([counts[int(number)] for number in ids], np.int32) for ids in nodes
   ]
+
+
+def _stages(episodes: Sequence[episode.Episode]) -> list[np.ndarray]:
+  """What the strategy says, once all steps of each task are there."""
+  steps = collections.defaultdict(set)
+  for one in episodes:
+    if 'expert_steps' not in one.extras:
+      raise ValueError(
+        f'pack: the episode of task {one.task.id!r} answers no step of an'
+        " expert's; choose rollout.strategy 'expert_steps.espo'."
+      )
+    steps[one.task.id] |= set(one.turn[one.mask].tolist())
+  for one in episodes:
+    count, found = int(one.extras['expert_steps'][0]), steps[one.task.id]
+    if found != {*range(count)}:
+      raise ValueError(
+        f"pack: of the {count} steps of the expert's episode"
+        f' {one.task.id!r} only {sorted(found)} are in this update, so nothing'
+        ' says what it earned in all; keep the steps of an episode together.'
+      )
+  return [one.extras['stage'] for one in episodes]

@@ -5,8 +5,9 @@ import numpy as np
 import worked
 import worked_runs as w
 
-from arl import levels
-from arl.kernels import advantages, ratios, returns, segments, states
+from arl import kinds, levels
+from arl.kernels import advantages, gates, ratios, returns, segments, states
+from arl.methods import binding
 from arl.rewards import rubrics, steps
 
 # Four trajectories through states by name; the first two reach the goal.
@@ -169,6 +170,37 @@ def _transitions():
   return {**made, 'turn': w.each_token(1, 4)}
 
 
+# Answers to the steps of an expert's episode, four each: three quarters of the
+# evidence are right, and half of what is decided, the intent among it.
+STEPS = (
+  (kinds.EVIDENCE, (1.0, 0, 0, 1.0)),
+  (kinds.EVIDENCE, (1.0, 1.0, 1.0, 1.0)),
+  (kinds.DECISION, (0, 0, 0, 0)),
+  (kinds.INTENT, (1.0, 1.0, 1.0, 1.0)),
+)
+
+
+def _expert():
+  right = [[x] for _, each in STEPS for x in each]
+  made = w.rows((1,) * 16, rewards=right)()
+  step = np.repeat(np.arange(4), 4)
+  stage = np.array([stage for stage, _ in STEPS])[step]
+  return {
+    **made,
+    'step_of_group': worked.level(step, 1),
+    'stage': jnp.asarray(stage)[:, None],
+  }
+
+
+def _gated(*stages: int) -> w.Row:
+  share = w.kernel(gates.share, _expert, stages=stages)
+  return lambda: 1 / (1 + np.exp(-share().compressed()[0]))
+
+
+def _first_step(row: w.Row) -> w.Row:
+  return lambda: row().compressed()[:4]
+
+
 def _vines():
   """Three turns that succeed, and what fresh rollouts make of their states."""
   made = w.rows(
@@ -231,6 +263,17 @@ TABLE: w.Table = {
     ::3
   ],
   'grpo_ma.A_answer': _lines(w.credit('trees.grpo_ma', _answered(1)), 3),
+  'espo.phi': _gated(kinds.EVIDENCE),
+  'espo.psi': _gated(kinds.DECISION, kinds.INTENT),
+  'espo.R_cout_intent1': lambda: w.credit(
+    'agentic.espo', _expert, name='episode_reward'
+  )().compressed()[0],
+  'espo.step': _first_step(
+    w.kernel(
+      binding.on(advantages.group_normalize, group='step_of_group'), _expert
+    )
+  ),
+  'espo.A': _first_step(w.credit('agentic.espo', _expert)),
   'slca.tool': _at(0, w.credit('segments.slca', _calls)),
   'slca.summ': _at(1, w.credit('segments.slca', _calls)),
   'slca.grpo_sum': _at(1, w.credit('grpo.grpo', _both)),

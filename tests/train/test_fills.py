@@ -12,6 +12,7 @@ from arl.rollout import (
   branching,
   conversations,
   demonstrations,
+  expert_steps,
   greedy,
   hindsight,
   privileged,
@@ -105,6 +106,7 @@ def test_environments_fill_more():
     (branching.two_answers, {'tree', 'node', 'copies'}, set()),
     (hindsight.told_feedback, {'hindsight_logp'}, set()),
     (resets.srpo, {'tree'}, set()),
+    (expert_steps.espo, {'stage'}, set()),
     (retries.r3l, {'pivotal', 'demonstrated'}, {'rollout_entropy'}),
   ],
 )
@@ -147,6 +149,7 @@ def test_together_they_fill_the_table():
         branching.two_trees,
         hindsight.told_feedback,
         retries.r3l,
+        expert_steps.espo,
       )
       for b in (0, 4)
     )
