@@ -7,7 +7,7 @@ import numpy as np
 
 from arl import episode
 from arl.envs import base
-from arl.rollout import branching, strategies
+from arl.rollout import branching, costs, strategies
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
 
@@ -74,6 +74,7 @@ def uncertain(
     return [e for one in made for e in branching.episodes(one)]
 
   strategy.gives = branching.GIVES  # type: ignore[attr-defined]
+  strategy.tells = costs.branched  # type: ignore[attr-defined]
   return strategy
 
 

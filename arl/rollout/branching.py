@@ -17,8 +17,8 @@ import numpy as np
 from arl import episode
 from arl.envs import base
 from arl.rollout import chat as chat_lib
+from arl.rollout import costs, strategies
 from arl.rollout import engine as engine_lib
-from arl.rollout import strategies
 
 Strategy = Callable[..., list[episode.Episode]]
 GIVES = frozenset({'tree', 'node', 'copies'})
@@ -84,6 +84,7 @@ def tree(roots: int) -> Strategy:
     return [e for one in made for e in episodes(one)]
 
   strategy.gives = GIVES  # type: ignore[attr-defined]
+  strategy.tells = costs.branched  # type: ignore[attr-defined]
   return strategy
 
 
@@ -124,6 +125,7 @@ def answers(count: int) -> Strategy:
     return [e for one in made for e in episodes(one)]
 
   strategy.gives = GIVES  # type: ignore[attr-defined]
+  strategy.tells = costs.branched  # type: ignore[attr-defined]
   return strategy
 
 

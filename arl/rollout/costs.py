@@ -51,6 +51,30 @@ def steered(episodes: Sequence[episode.Episode]) -> dict[str, float]:
   }
 
 
+def branched(episodes: Sequence[episode.Episode]) -> dict[str, float]:
+  """Of rollouts with `node`: `tokens` that were sampled, copies counted once.
+
+  And `copied`, the share of the trained tokens that are copies of others.
+  """
+  nodes: dict[tuple[str, int], int] = {}
+  total = 0
+  for one in episodes:
+    on = one.extras['node'][one.mask]
+    total += on.size
+    for node, count in zip(*np.unique(on, return_counts=True)):
+      nodes[one.task.id, int(node)] = int(count)
+  tokens = sum(nodes.values())
+  return {'tokens': tokens, 'copied': 1 - tokens / max(total, 1)}
+
+
+def played_on(episodes: Sequence[episode.Episode]) -> dict[str, float]:
+  """Of rollouts that others branch off: `tokens`, and `branches` among them."""
+  return {
+    'tokens': sampled(episodes),
+    'branches': sum(map(discarded, episodes)),
+  }
+
+
 def cut(episodes: Sequence[episode.Episode]) -> dict[str, float]:
   """Of groups that a strategy may have stopped: `dropped_frac`, their share.
 

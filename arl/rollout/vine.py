@@ -21,8 +21,8 @@ import numpy as np
 from arl import episode
 from arl.envs import base
 from arl.rollout import chat as chat_lib
+from arl.rollout import costs, pieces, strategies
 from arl.rollout import engine as engine_lib
-from arl.rollout import strategies
 
 Strategy = Callable[..., list[episode.Episode]]
 # The branches of a row by the turn that they begin with.
@@ -74,10 +74,15 @@ def _branching(
     """Multi-turn episodes with the column; as `strategies.multi_turn`."""
     rows, starts = _roll_out(engine, env, chat, tasks, plan)
     branches = _branch(starts, count, first)
+    begun = {id(row): sum(row.mask) for row in _each(branches)}
     play(_each(branches), engine, env, chat, plan)
-    return [told(row, here) for row, here in zip(rows, branches)]
+    return [
+      _charged(told(row, here), here, begun)
+      for row, here in zip(rows, branches)
+    ]
 
   strategy.gives = frozenset({column})  # type: ignore[attr-defined]
+  strategy.tells = costs.played_on  # type: ignore[attr-defined]
   return strategy
 
 
@@ -157,6 +162,23 @@ def _each(branches: Sequence[_Branches]) -> list[strategies.Live]:
   """All rows to play, each once."""
   found = [row for here in branches for rows in here.values() for row in rows]
   return list({id(row): row for row in found}.values())
+
+
+def _charged(
+  one: episode.Episode, branches: _Branches, begun: dict[int, int]
+) -> episode.Episode:
+  """The episode with the tokens that its branches sampled, on its last one.
+
+  Args:
+    one: the episode.
+    branches: of it.
+    begun: tokens sampled before, by the branch's id; those counted are taken
+      out, so that what episodes share is charged to the first of them.
+  """
+  rows = [row for each in branches.values() for row in each if id(row) in begun]
+  spent = np.zeros(len(one.tokens), np.int32)
+  spent[-1] = sum(sum(row.mask) - begun.pop(id(row)) for row in rows)
+  return one._replace(extras={**one.extras, pieces.DISCARDED: spent})
 
 
 def _ended(branches: _Branches) -> dict[int, list[episode.Episode]]:

@@ -103,8 +103,13 @@ def truncate(workdir: str | os.PathLike, step: int) -> None:
 
 
 def sampled_tokens(row: Mapping[str, float]) -> float:
-  """How many tokens a batch sampled to be learnt from, by its metrics."""
-  return row['train/tokens'] * row['train/graded']
+  """How many tokens a batch took to sample, by its metrics.
+
+  What its strategy says, branches and what was thrown away included; where it
+  says nothing, the tokens of the graded episodes.
+  """
+  known = row['train/tokens'] * row['train/graded']
+  return row.get('rollout/tokens', known)
 
 
 def read(workdir: str | os.PathLike) -> list[dict[str, float]]:

@@ -15,6 +15,7 @@ from arl.rollout import (
   arpo,
   branching,
   chat,
+  costs,
   engine,
   marks,
   scripted,
@@ -125,6 +126,10 @@ def test_branches_cost_less_than_chains():
   asked = lambda one: sum(len(each) for each in one.asked)
   assert len(made) == len(plain) == 8
   assert 3 + 7 <= asked(speaker) < asked(chains) == 24
+  # Two tokens a turn: the letter and what ends it.
+  told = costs.of(branching.two_trees, made)
+  assert told['rollout/tokens'] == 2 * asked(speaker)
+  assert told['rollout/copied'] == 1 - asked(speaker) / 24
 
 
 def test_answers_share_their_first_turn():

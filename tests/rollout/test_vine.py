@@ -6,7 +6,7 @@ import tiny as tiny_lib
 
 from arl import episode
 from arl.envs import base
-from arl.rollout import chat, engine, scripted, strategies, vine
+from arl.rollout import chat, costs, engine, scripted, strategies, vine
 
 LIMITS = strategies.Limits(
   max_turns=3, turn_tokens=6, context=48, response_tokens=400
@@ -106,6 +106,16 @@ def test_all_branches_of_a_batch_advance_together_and_by_their_own_keys():
   assert len(first) == 2 * (1 + 2 * 2) * 3
   paths = [r.path for each in speaker.asked for r in each]
   assert len(set(paths)) == len(paths)
+
+
+def test_what_branches_sampled_is_counted_once():
+  strategy = vine.values(3)
+  made, speaker = roll_out(strategy, script, samples=2, count=2)
+  told = costs.of(strategy, made)
+  # Two tokens a turn: the letter and what ends it.
+  assert told['rollout/tokens'] == 2 * sum(len(each) for each in speaker.asked)
+  trained = sum(int(one.mask.sum()) for one in made)
+  assert told['rollout/branches'] == told['rollout/tokens'] - trained
 
 
 def test_labels_are_of_the_states_that_steps_lead_to():
