@@ -1,10 +1,9 @@
-"""One self-contained HTML page for a run: numbers, curves and transcripts."""
+"""Self-contained HTML pages: numbers, curves and transcripts."""
 
 import base64
 import math
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from importlib import resources
 from typing import NamedTuple
 
 import jinja2
@@ -128,25 +127,59 @@ def page(
       f'page: got curves that start with {curves[:8]!r}, expected the bytes of '
       'a PNG file; read the file that curves() wrote.'
     )
-  scale = _scale(pairs)
-  shown = [[_shown(one, scale) for one in pair] for pair in pairs]
-  source = resources.files('arl.report').joinpath('page.html')
-  environment = jinja2.Environment(
-    autoescape=True,
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-  )
-  return environment.from_string(source.read_text(encoding='utf-8')).render(
+  scale = _scale([one for pair in pairs for one in pair])
+  return _render(
+    'page.html',
     title=title,
     scores=scores,
     facts=facts,
     curves=base64.b64encode(curves).decode('ascii'),
     config=config,
-    pairs=shown,
+    pairs=[[_shown(one, scale) for one in pair] for pair in pairs],
     warnings=warnings,
     scale=f'{scale:.2g}',
   )
+
+
+def credit(
+  title: str,
+  methods: tuple[str, str],
+  facts: Mapping[str, str],
+  pairs: Sequence[tuple[Transcript, Transcript]],
+) -> str:
+  """A page on which two methods credit the same episodes, as HTML.
+
+  Args:
+    title: in a few words.
+    methods: the names of both.
+    facts: name -> value, both as text.
+    pairs: of each episode what either method gives it.
+
+  Raises:
+    ValueError: there are no episodes.
+  """
+  if not pairs:
+    raise ValueError('credit: got no episodes, expected one or more to show.')
+  sides = []
+  for name, side in zip(methods, zip(*pairs)):
+    scale = _scale(side)
+    facts = {**facts, f'largest advantage of {name}': f'{scale:.3g}'}
+    named = [one._replace(title=f'{name}: {one.title}') for one in side]
+    sides.append([_shown(one, scale) for one in named])
+  both = list(zip(*sides))
+  return _render('credit.html', title=title, facts=facts, pairs=both)
+
+
+def _render(name: str, **values) -> str:
+  """A page of this package from its template."""
+  environment = jinja2.Environment(
+    loader=jinja2.PackageLoader('arl', 'report'),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+  )
+  return environment.get_template(name).render(**values)
 
 
 def visible(text: str) -> str:
@@ -168,12 +201,11 @@ def _visible(character: str) -> str:
   return character
 
 
-def _scale(pairs: Sequence[tuple[Transcript, Transcript]]) -> float:
+def _scale(transcripts: Sequence[Transcript]) -> float:
   """The largest finite |advantage| of a sampled token: the deepest tint."""
   sizes = [
     abs(piece.advantage)
-    for pair in pairs
-    for one in pair
+    for one in transcripts
     for piece in one.pieces
     if piece.sampled and math.isfinite(piece.advantage)
   ]

@@ -4,7 +4,7 @@ import functools
 import json
 import pathlib
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -22,6 +22,7 @@ from arl.train import (
   metrics,
   settings,
   state,
+  turning,
   watch,
 )
 
@@ -133,19 +134,52 @@ def show(
   training where the method reads what that gives; there are as many as the rows
   of an update hold. A task none of whose episodes has a grade is left out.
   """
+  graded = play(world, learner, config, knobs, strategy)
+  made = credited(world, learner, tell, params, config, knobs, graded)
+  found: dict[str, page.Transcript] = {}
+  for one, shown in zip(graded, made):
+    found.setdefault(one.task.id, shown)
+  return list(found.values())
+
+
+def play(
+  world: build.World,
+  learner: build.Learner,
+  config: ml_collections.ConfigDict,
+  knobs: Mapping[str, float],
+  strategy: Callable,
+) -> list[episode.Episode]:
+  """The graded episodes of the tasks that are shown, see `show`."""
   samples, block = config.prompts.samples, learner.block or learner.rows
   room = learner.rows // block * (block // samples)
   tasks = evaluation.held_out(world, 0, min(_SHOWN, room))
-  needs = learner.method.needs
+  gives: frozenset[str] = getattr(strategy, 'gives', frozenset())
+  told = {name: knobs[name] for name in turning.read_by(strategy)}
+  reads = learner.method.needs & gives
+  heat = knobs.get(turning.TEMPERATURE, config.rollout.temperature)
   episodes = evaluation.run(
     world,
     tasks,
-    evaluation.training(config.rollout.temperature, learner),
+    evaluation.training(heat, learner),
     (evaluation.SHOWING,),
     samples,
-    strategy if needs & getattr(strategy, 'gives', frozenset()) else None,
+    functools.partial(strategy, **told) if reads else None,
   )
-  graded = [e for e in episodes if episode.graded(e)]
+  if turning.TEMPERATURE in knobs:
+    episodes = [turning.stamped(one, heat) for one in episodes]
+  return [e for e in episodes if episode.graded(e)]
+
+
+def credited(
+  world: build.World,
+  learner: build.Learner,
+  tell: Callable,
+  params: Any,
+  config: ml_collections.ConfigDict,
+  knobs: Mapping[str, float],
+  graded: Sequence[episode.Episode],
+) -> list[page.Transcript]:
+  """Episodes, whole groups of them, with what training would credit them."""
   groups, _ = shaping.add(
     episode.groups(graded),
     build.terms_of(config.reward),
@@ -163,16 +197,14 @@ def show(
       fills.from_loop, seed=config.seed, step=0, steps=1, knobs=knobs
     ),
   )
-  ids = [e.task.id for e in graded]
-  firsts = [ids.index(task.id) for task in tasks if task.id in ids]
   return [
     page.transcript(
-      graded[i].task.prompt,
-      graded[i],
-      batch.advantage_of(data, i, len(graded[i].tokens)),
+      one.task.prompt,
+      one,
+      batch.advantage_of(data, i, len(one.tokens)),
       lambda token: world.chat.pieces([token])[0],
     )
-    for i in firsts
+    for i, one in enumerate(graded)
   ]
 
 
