@@ -73,6 +73,17 @@ _SECTIONS = (
     ' trained on count. The learning rate is the same for all.',
   ),
   (
+    'full_stack',
+    'The stack of the surveys',
+    'python -m experiments.studies.full_stack',
+    'ARPO rollouts, GiGPO, a ratio of the sequence, bounds that differ and'
+    ' StarPO-S together against GRPO, 40 batches each from the same warm starts'
+    ' on key-door chains: success on 256 held-out tasks once both have sampled'
+    ' as many tokens (between evaluations, interpolated), and on 512 at the'
+    ' end. What branches share is sampled once. Means over seeds with their'
+    ' 95 % t intervals.',
+  ),
+  (
     'worlds',
     'Environments: what RL adds',
     'python -m experiments.studies.worlds',
