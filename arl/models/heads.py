@@ -279,8 +279,7 @@ def _check(params, want, chunk, teacher):
   unknown = sorted(set(want) - COLUMNS)
   if unknown:
     raise ValueError(
-      f'heads.columns makes {sorted(COLUMNS)}, not {unknown}; compute those '
-      'elsewhere.'
+      f'heads.columns makes {sorted(COLUMNS)}, not {unknown}; leave them out.'
     )
   compared = sorted(set(want) & teachers.DIVERGENCES)
   if compared and teacher is None:

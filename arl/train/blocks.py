@@ -23,8 +23,8 @@ def check(
   """
   if most_of(strategy) > 1 and whole(config, made):
     raise ValueError(
-      f'{config.rollout.strategy} gives tasks different numbers of rollouts, but'
-      f' {config.method.name}, or updates.prefixes, keeps whole groups in a'
+      f'{config.rollout.strategy} gives tasks different numbers of rollouts,'
+      f' but {config.method.name}, or updates.prefixes, keeps whole groups in a'
       ' microbatch; choose strategies.multi_turn, or another method.'
     )
 

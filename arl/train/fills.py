@@ -61,7 +61,7 @@ def filled(
       *((routing.COLUMN, 'rerouted') if replayed else ()),
       *gives,
       *(('top_logp',) if 'teacher_ids' in gives else ()),
-      *(config.knobs.keys() - turning.NAMES),
+      *(set(config.knobs) - turning.NAMES),
       *((turning.COLUMN,) if turning.TEMPERATURE in config.knobs else ()),
     )
   )
@@ -94,7 +94,7 @@ def check_used(made: types.Method, config: ml_collections.ConfigDict) -> None:
     ('model.value_bins', bool(model.value_bins), bins),
     *(
       (f'knobs.{name}', True, {name})
-      for name in config.knobs.keys() - turning.NAMES
+      for name in set(config.knobs) - turning.NAMES
     ),
   ]
   for setting, given, columns in settings:
