@@ -34,10 +34,6 @@ STATUSES = GRADED | FAILED | {DROPPED}
 # episode other rewards.
 PAID = 'environment_rewards'
 
-# The extra that says whether an episode was reset to before the first wrong
-# turn of a failure: 1 or 0 on all its tokens.
-LOCATED = 'located'
-
 # Ends the id of a demonstration's task, where it stands beside what the policy
 # did in the same task.
 DEMONSTRATION = '/demonstration'

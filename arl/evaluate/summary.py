@@ -84,20 +84,6 @@ def judged(episodes: Sequence[episode.Episode]) -> dict[str, float]:
   }
 
 
-def located(episodes: Sequence[episode.Episode]) -> dict[str, float]:
-  """How often a reset was before the first wrong turn, where that is known.
-
-  Of the episodes that say so (`episode.LOCATED`): the share `located`, each
-  counted once. Nothing where there are none.
-  """
-  told = [
-    float(one.extras[episode.LOCATED][0])
-    for one in episodes
-    if episode.LOCATED in one.extras
-  ]
-  return {'located': float(np.mean(told))} if told else {}
-
-
 def means(
   graded: Sequence[episode.Episode], threshold: float = episode.SOLVED
 ) -> dict[str, float]:

@@ -24,6 +24,11 @@ class Said(NamedTuple):
   prompt: Sequence[int] = ()
   sample: engine_lib.Sample | None = None
 
+  @property
+  def tokens(self) -> int:
+    """How many were sampled."""
+    return len(self.sample.tokens) if self.sample else 0
+
 
 def ask(
   engine: engine_lib.Engine,

@@ -93,7 +93,7 @@ def _answers(
       f' and {plan.samples} samples leave none of them two to compare; set'
       f' prompts.samples to {2 * len(before)} or more.'
     )
-  made = []
+  made: list[tuple[strategies.Live, strategies.Live]] = []
   for row in before:
     for _ in range(count):
       answered = row.copy(path)

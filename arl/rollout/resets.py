@@ -20,11 +20,12 @@ import numpy as np
 
 from arl import episode
 from arl.envs import base, mistakes
-from arl.rollout import asides, branching, strategies
+from arl.rollout import asides, branching, costs, pieces, strategies
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
 
 Strategy = Callable[..., list[episode.Episode]]
+_RIGHT = 'located'  # the extra that says whether a reset was where it should be
 
 
 class Failure(NamedTuple):
@@ -41,9 +42,20 @@ class Failure(NamedTuple):
   rng: np.random.Generator
 
 
-# (engine, env, chat, plan, a failure or None of each task) -> the turn that
-# each is reset before, or None for any.
-Locate = Callable[..., list[int | None]]
+class Located(NamedTuple):
+  """Where a failure is reset.
+
+  Attributes:
+    turn: before which; None for any.
+    tokens: that were sampled to find out.
+  """
+
+  turn: int | None = None
+  tokens: int = 0
+
+
+# (engine, env, chat, plan, a failure or None of each task) -> where each is.
+Locate = Callable[..., list[Located]]
 
 
 def at_random(
@@ -52,10 +64,10 @@ def at_random(
   chat: chat_lib.Chat,
   plan: strategies.Plan,
   failures: Sequence[Failure | None],
-) -> list[int | None]:
+) -> list[Located]:
   """Any turn, each as likely (RRPO)."""
   del engine, env, chat, plan
-  return [None] * len(failures)
+  return [Located()] * len(failures)
 
 
 def by_policy(
@@ -64,7 +76,7 @@ def by_policy(
   chat: chat_lib.Chat,
   plan: strategies.Plan,
   failures: Sequence[Failure | None],
-) -> list[int | None]:
+) -> list[Located]:
   """The turn that the policy itself calls the first wrong one (SRPO).
 
   It is shown the problem and what it did; what cannot be read, or has no room,
@@ -78,13 +90,16 @@ def by_policy(
       asked[place * plan.samples + one.row.sample] = about
   said = asides.ask(engine, chat, plan, asked)
   return [
-    _read(one, said[place * plan.samples + one.row.sample]) if one else None
+    _read(one, said[place * plan.samples + one.row.sample])
+    if one
+    else Located()
     for place, one in enumerate(failures)
   ]
 
 
-def _read(one: Failure, said: Sequence[asides.Said]) -> int | None:
-  return mistakes.read(said[0].text, len(one.before))
+def _read(one: Failure, said: Sequence[asides.Said]) -> Located:
+  (answer,) = said
+  return Located(mistakes.read(answer.text, len(one.before)), answer.tokens)
 
 
 def by_oracle(
@@ -93,13 +108,13 @@ def by_oracle(
   chat: chat_lib.Chat,
   plan: strategies.Plan,
   failures: Sequence[Failure | None],
-) -> list[int | None]:
+) -> list[Located]:
   """The first turn that is not what the environment's oracle would do.
 
   A bound for `by_policy`, for tests and studies.
   """
   del engine, chat, plan
-  return [_departure(env, one) if one else None for one in failures]
+  return [Located(_departure(env, one) if one else None) for one in failures]
 
 
 def _departure(env: base.Env, one: Failure) -> int | None:
@@ -110,9 +125,9 @@ def _departure(env: base.Env, one: Failure) -> int | None:
 def into_failure(count: int, locate: Locate) -> Strategy:
   """The strategy that resets into one failure of each task.
 
-  Its episodes after a reset say in their extras (`episode.LOCATED`) whether
-  that was before the first turn that departs from the environment's oracle,
-  where one does: for `at_random` that is what chance has.
+  It tells `located`, the share of resets before the first turn that departs
+  from the environment's oracle, of those where one does: for `at_random` that
+  is what chance has.
 
   Args:
     count: episodes after the reset; the paper's best are 4 after 4.
@@ -153,13 +168,26 @@ def into_failure(count: int, locate: Locate) -> Strategy:
           _reset(one, failure.before[turn])
     branching.play(made, engine, env, chat, plan)
     return [
-      told
-      for one, failure, turn in zip(made, failures, turns)
-      for told in _episodes(one, first, failure, turn, env)
+      each
+      for one, failure, found, turn in zip(made, failures, located, turns)
+      for each in _episodes(one, first, failure, found, turn, env)
     ]
 
   strategy.gives = frozenset({'tree'})  # type: ignore[attr-defined]
+  strategy.tells = told  # type: ignore[attr-defined]
   return strategy
+
+
+def told(episodes: Sequence[episode.Episode]) -> dict[str, float]:
+  """Of such rollouts: `tokens`, those that located included, and `located`.
+
+  The latter is left out where no reset is known to be right or wrong.
+  """
+  right = [
+    float(one.extras[_RIGHT][0]) for one in episodes if _RIGHT in one.extras
+  ]
+  located = {'located': float(np.mean(right))} if right else {}
+  return {'tokens': costs.sampled(episodes), **located}
 
 
 def failed(
@@ -177,10 +205,12 @@ def failed(
   return [Failure(found[i].row, found[i].before, rng) for i in drawn]
 
 
-def _turn(one: Failure | None, located: int | None) -> int:
+def _turn(one: Failure | None, located: Located) -> int:
   if one is None:
     return 0
-  return int(one.rng.integers(len(one.before))) if located is None else located
+  if located.turn is None:
+    return int(one.rng.integers(len(one.before)))
+  return located.turn
 
 
 def _reset(one: branching.Grown, row: strategies.Live) -> None:
@@ -191,16 +221,27 @@ def _reset(one: branching.Grown, row: strategies.Live) -> None:
 
 
 def _episodes(
-  one: branching.Grown, first: int, failure: Failure | None, turn: int, env
+  one: branching.Grown,
+  first: int,
+  failure: Failure | None,
+  located: Located,
+  turn: int,
+  env: base.Env,
 ) -> list[episode.Episode]:
   """The episodes of a task, those after a reset with what only they sampled."""
   made = [leaf.row.episode() for leaf in one.leaves]
   if failure is None:
     return [_with(each, tree=0) for each in made]
+  at = failure.row.sample
+  asked = np.zeros(len(made[at].tokens), np.int32)
+  asked[-1] = located.tokens
+  made[at] = made[at]._replace(
+    extras={**made[at].extras, pieces.DISCARDED: asked}
+  )
   extras: dict[str, Any] = {'tree': 1}
   right = _departure(env, failure)
   if right is not None:
-    extras[episode.LOCATED] = turn == right
+    extras[_RIGHT] = turn == right
   return [
     *(_with(each, tree=0) for each in made[:first]),
     *(_with(from_turn(each, turn), **extras) for each in made[first:]),

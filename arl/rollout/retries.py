@@ -23,11 +23,12 @@ import numpy as np
 
 from arl import episode
 from arl.envs import base, hinted, mistakes
-from arl.rollout import asides, branching, resets, strategies
+from arl.rollout import asides, branching, costs, pieces, resets, strategies
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
 
 Strategy = Callable[..., list[episode.Episode]]
+_BETTER = 'better'  # the extra of a retry: whether it earned more
 _COLUMNS = (
   'tokens', 'mask', 'logp', 'rewards', 'turn', 'entropy', 'process', 'versions',
 )  # fmt: skip
@@ -40,6 +41,7 @@ class Retry(NamedTuple):
     failure: it.
     said: the reflection.
     pivot: the turn that is tried again.
+    asked: how many tokens the reflection on it took.
     row: what is played on.
     opened: how many ids its opening has.
   """
@@ -47,6 +49,7 @@ class Retry(NamedTuple):
   failure: resets.Failure
   said: asides.Said
   pivot: int
+  asked: int
   row: strategies.Live
   opened: int
 
@@ -123,10 +126,10 @@ def reflected(count: int, mix: Mix = own) -> Strategy:
       one.leaves += [branching.Leaf(retry.row, 0, []) for retry in each]
       _number(one)
     branching.play(made, engine, env, chat, plan)
-    told = [_told(chat, *each) for each in zip(made, retries)]
+    found = [_told(chat, *parts) for parts in zip(made, retries)]
     return [
-      *(one for base, _ in told for one in base),
-      *(one for _, better in told for one in better),
+      *(one for base, _ in found for one in base),
+      *(one for _, pairs in found for one in pairs),
     ]
 
   strategy.gives = frozenset(  # type: ignore[attr-defined]
@@ -135,7 +138,25 @@ def reflected(count: int, mix: Mix = own) -> Strategy:
   strategy.lacks = frozenset(  # type: ignore[attr-defined]
     {'rollout_entropy', 'routed_experts'}
   )
+  strategy.tells = told  # type: ignore[attr-defined]
   return strategy
+
+
+def told(episodes: Sequence[episode.Episode]) -> dict[str, float]:
+  """Of such rollouts: `tokens` that were sampled, reflections included.
+
+  And `retried`, the share of the episodes that are retries, and `improved`,
+  that of the retries which earned more than what they retried.
+  """
+  own = [one for one in episodes if not np.any(one.extras['demonstrated'])]
+  tries = [one for one in own if _BETTER in one.extras]
+  copied = sum(int(np.sum(x.mask & ~x.extras['pivotal'])) for x in tries)
+  better = [float(one.extras[_BETTER][0]) for one in tries]
+  return {
+    'tokens': costs.sampled(own) - copied,
+    'retried': len(tries) / max(len(own), 1),
+    **({'improved': float(np.mean(better))} if better else {}),
+  }
 
 
 def _number(one: branching.Grown) -> None:
@@ -183,7 +204,7 @@ def _retries(one, chat, limits, failures, own, told) -> list[Retry]:
     before = failure.before[pivot]
     row = reopened(before, opening, len(chat.opening(task)))
     if len(row.tokens) < limits.context:
-      made.append(Retry(failure, said, pivot, row, len(opening)))
+      made.append(Retry(failure, said, pivot, about.tokens, row, len(opening)))
   return made
 
 
@@ -216,22 +237,26 @@ def _told(
   chat, one: branching.Grown, retries: Sequence[Retry]
 ) -> tuple[list[episode.Episode], list[episode.Episode]]:
   """The episodes of a task, and the pairs of its retries that earned more."""
-  begun = {id(x.failure.row): x.pivot for x in retries}
-  count = len(one.leaves) - len(retries)
-  made = [
-    _marked(leaf.row.episode(), begun.get(id(leaf.row), 0))
-    for leaf in one.leaves[:count]
-  ]
-  better: list[episode.Episode] = []
+  retried = {id(x.failure.row): x for x in retries}
+  made = []
+  for leaf in one.leaves[: len(one.leaves) - len(retries)]:
+    base, retry = leaf.row.episode(), retried.get(id(leaf.row))
+    if retry:
+      asked = np.zeros(len(base.tokens), np.int32)
+      asked[-1] = retry.asked
+      base = base._replace(extras={**base.extras, pieces.DISCARDED: asked})
+    made.append(_marked(base, retry.pivot if retry else 0))
+  pairs: list[episode.Episode] = []
   for retry in retries:
     opening = chat.opening(retry.row.task)
     plain = reopened(retry.row, opening, retry.opened).episode()
+    better = sum(plain.rewards) > sum(retry.failure.row.rewards)
+    mark = np.full(len(plain.tokens), better)
+    plain = plain._replace(extras={**plain.extras, _BETTER: mark})
     made.append(_marked(plain, retry.pivot))
-    if episode.graded(plain) and sum(plain.rewards) > sum(
-      retry.failure.row.rewards
-    ):
-      better += _pair(retry)
-  return made, better
+    if episode.graded(plain) and better:
+      pairs += _pair(retry)
+  return made, pairs
 
 
 def _marked(one: episode.Episode, pivot: int) -> episode.Episode:

@@ -169,7 +169,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
         updates=int(now.updates),
       )
       row |= {f'reward/{name}': value for name, value in got.added.items()}
-      told = summary.judged(got.episodes) | summary.located(got.episodes)
+      told = summary.judged(got.episodes)
       row |= {f'environment/{name}': value for name, value in told.items()}
       row |= behavior.measure(got.episodes) | got.facts | learnt
       row |= costs.of(strategy, got.episodes)

@@ -9,7 +9,6 @@ import pytest
 
 from arl import episode, methods, types
 from arl.envs import keydoor, mistakes
-from arl.evaluate import summary
 from arl.methods import compose
 from arl.models import tokenizers
 from arl.rollout import chat as chat_lib
@@ -111,7 +110,6 @@ def test_other_ends_of_a_failure(at):
       assert kept and not np.any(one.logp[:first])
       assert np.all(one.logp[one.mask] < 0)
       assert set(one.extras['rollout_version'][~one.mask]) == {-1}
-      assert set(one.extras[episode.LOCATED]) == {1}
   # Each end is sampled from the reset on, and nothing else is asked for.
   turns = [len(one.exchanges) for one in made]
   asked = sum(turns[:4] + turns[8:12]) + sum(n - at for n in turns[4:8] * 2)
@@ -123,7 +121,11 @@ def test_the_policy_says_where_and_how_right_that_was_is_logged():
   for answer, turn, share in (('2', 1, 0), ('it was 3', 2, 1)):
     made, speaker = roll_out(resets.srpo, base_fails(2), answer=answer)
     assert {begun(one) for one in made[4:]} == {turn}
-    assert summary.located(made) == {'located': share}
+    asked_for = len(CHAT.action(answer))
+    sampled = sum(int(one.mask.sum()) for one in made)
+    assert resets.srpo.tells(made) == {
+      'located': share, 'tokens': sampled + asked_for,
+    }  # fmt: skip
     asked = [c for c in speaker.calls if QUESTION in CHAT.decode(c.tokens)]
     assert len(asked) == 1
     assert '- 3 take' in CHAT.decode(asked[0].tokens)
@@ -143,13 +145,13 @@ def test_random_turns_are_even():
   turns = [begun(one) for one in made if one.sample == 4]
   counts = np.bincount(turns, minlength=5)
   assert np.all(counts > 3) and counts.sum() == 60
-  told = summary.located(made)['located']
+  told = resets.rrpo.tells(made)['located']
   assert told == pytest.approx(np.mean(np.array(turns) == 0), abs=1e-9)
 
 
 def test_without_a_failure_the_rest_begin_anew():
   made, _ = roll_out(resets.srpo, never)
-  assert len(made) == 8 and summary.located(made) == {}
+  assert len(made) == 8 and resets.srpo.tells(made).keys() == {'tokens'}
   assert {int(x) for one in made for x in one.extras['tree']} == {0}
   assert [begun(one) for one in made] == [0] * 8
 

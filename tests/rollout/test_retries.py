@@ -118,6 +118,10 @@ def test_what_helped_comes_once_more_with_its_reflection():
     assert begun(guided) == 2 and not guided.extras['pivotal'].any()
     assert episode.total_reward(guided) == 1
   assert len(plain) + len(pairs) == 16
+  calls = sum(len(speaker.say(call)) + 1 for call in list(speaker.calls))
+  assert retries.r3l.tells([*plain, *pairs]) == {
+    'tokens': calls, 'retried': 0.5, 'improved': 1.0,
+  }  # fmt: skip
 
 
 def test_a_retry_that_is_no_better_stays_and_is_not_imitated():
@@ -125,6 +129,7 @@ def test_a_retry_that_is_no_better_stays_and_is_not_imitated():
   plain, pairs = split(roll_out(speaker))
   assert len(plain) == 8 and not pairs
   assert all(episode.total_reward(one) == 0 for one in plain)
+  assert retries.r3l.tells(plain)['improved'] == 0
 
 
 def test_a_reflection_that_names_no_turn_is_on_the_last():
