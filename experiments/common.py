@@ -110,6 +110,7 @@ def base() -> ml_collections.ConfigDict:
       'eval': {
         'strategy': 'strategies.multi_turn',
         'every': 10,
+        'crossed': 0,
         'tasks': 256,
         'final_tasks': 512,
       },

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-# 9 points of the Gauss-Hermite rule for a standard normal.
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
+# 15 points of the Gauss-Hermite rule for a standard normal.
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 _WEIGHTS = _WEIGHTS / math.sqrt(2 * math.pi)
 
 
@@ -31,7 +31,7 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
 
 
 def expected(function, belief: Logits) -> np.ndarray:
-  """E[function(sigmoid(x))] under the beliefs, by 9 points, [n]."""
+  """E[function(sigmoid(x))] under the beliefs, by 15 points, [n]."""
   scale = np.sqrt(belief.variance)[:, None]
   points = belief.mean[:, None] + scale * _NODES
   return function(sigmoid(points)) @ _WEIGHTS

@@ -1,4 +1,4 @@
-"""Whether rollouts still differ: when to stop, and templates seen early."""
+"""Whether rollouts still differ, within a task and from task to task."""
 
 import statistics
 from collections.abc import Sequence
@@ -41,3 +41,27 @@ def watch(
   below = [x < least * float(np.mean(first)) for x in last]
   over = len(last) == _STEPS and all(below)
   return (*first, *last), {'spread': spread, 'collapsed': float(over)}
+
+
+def information(scores: np.ndarray) -> float:
+  """Mutual information of prompt and reasoning, in nats; at most log n.
+
+  mean_i (l_ii - log mean_j exp l_ij), RAGEN-2 (arXiv:2604.06268). Entropy is
+  I(X; Z) + H(Z | X): it may stay high while the prompt no longer matters, which
+  is a template.
+
+  Args:
+    scores: [n, n], mean log-prob of a token of reasoning i behind prompt j.
+  """
+  most = scores.max(axis=1, keepdims=True)
+  means = np.log(np.mean(np.exp(scores - most), axis=1)) + most[:, 0]
+  return float(np.mean(np.diag(scores) - means))
+
+
+def retrieval(scores: np.ndarray) -> float:
+  """How often the likeliest prompt of a reasoning is its own; scores as above.
+
+  Ties are shared, so that prompts which do not matter give 1 / n.
+  """
+  best = scores == scores.max(axis=1, keepdims=True)
+  return float(np.mean(np.diag(best) / best.sum(axis=1)))

@@ -67,8 +67,8 @@ def best(
         'expected': float(np.mean(wanted)),
         'error': float(np.mean(error)),
       }
-    arrays, more = estimate.learn(arrays, told, change)
-    return _written(arrays, []), facts | more
+    after, more = estimate.learn(arrays, told, change)
+    return _written(after, []), facts | more
 
   return curricula.Curriculum(begin, choose, observe, moved)
 

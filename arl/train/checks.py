@@ -153,7 +153,11 @@ def check_numbers(config: ml_collections.ConfigDict) -> None:
       f'config.updates.per_batch is {u.per_batch}, but a batch has only'
       f' {p.batch} groups to share out; set it to at most prompts.batch.'
     )
-  for block, key in (('rollout', 'lag'), ('model', 'value_bins')):
+  for block, key in (
+    ('rollout', 'lag'),
+    ('model', 'value_bins'),
+    ('eval', 'crossed'),
+  ):
     if config[block][key] < 0:
       raise ValueError(
         f'config.{block}.{key} is {config[block][key]}; it must be 0 or more.'

@@ -20,7 +20,15 @@ from arl.prompts import collapse, curricula, replay
 from arl.rewards import shaping
 from arl.rollout import engine as engine_lib
 from arl.rollout import stored
-from arl.train import batch, build, choosing, evaluation, turning, weighting
+from arl.train import (
+  batch,
+  build,
+  choosing,
+  crossed,
+  evaluation,
+  turning,
+  weighting,
+)
 
 COLLAPSED = (
   'stopped: for 10 steps the rewards within groups have differed by less than'
@@ -92,6 +100,10 @@ def make(
   again = choosing.replay_of(config)
   play = functools.partial(_play, config, world, strategy, sampling)
   rounds = functools.partial(_rounds, config, curriculum)
+  limits = {
+    'context': config.rollout.context,
+    'temperature': config.rollout.temperature,
+  }
   watch = functools.partial(collapse.watch, least=config.prompts.least_spread)
 
   def begin():
@@ -110,12 +122,15 @@ def make(
     drawn = again.draw(kept.buffer, ready, now)
     groups = distinct([item.group for item in drawn.items])
     if weighting.wanted(config):
-      kept_share = len(ready) / max(len(got.fresh), 1)
+      kept_share = min(len(ready) / max(len(got.fresh), 1), 1)
       scale = kept_share**config.prompts.scale
       groups = weighting.apply(groups, [x * scale for x in drawn.weights])
+    facts = {f'replay/{name}': x for name, x in drawn.facts.items()}
+    every = config.eval.crossed
+    if every and (step + 1) % every == 0:
+      facts |= crossed.measure(world.engine, got.fresh, **limits)
     for group in groups:
       batch.check_versions(group.episodes, version, config.prompts.max_age)
-    facts = {f'replay/{name}': x for name, x in drawn.facts.items()}
     got = got._replace(groups=groups, facts=got.facts | facts)
     return got, kept._replace(buffer=drawn.buffer)
 

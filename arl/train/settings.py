@@ -83,7 +83,13 @@ TRAIN = {
   },
   'optimizer': FREE,
   'mesh': {'data': int, 'fsdp': int},
-  'eval': {'strategy': str, 'every': int, 'tasks': int, 'final_tasks': int},
+  'eval': {
+    'strategy': str,
+    'every': int,
+    'crossed': int,
+    'tasks': int,
+    'final_tasks': int,
+  },
   'checkpoint': {'every': int, 'keep': int},
 }
 _MAY_CHANGE = ('steps', 'eval.every', 'checkpoint', 'engine.slots')

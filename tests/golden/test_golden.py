@@ -10,6 +10,8 @@ import numpy as np
 import policy_rows
 import pytest
 import worked_agentic
+import worked_choosing
+import worked_evaluation
 import worked_tables
 
 FOLDER = pathlib.Path(__file__).parent
@@ -101,7 +103,9 @@ def test_the_examples_of_credit_below_the_trajectory_agree(capsys):
   assert check.main(['check', str(AGENTIC)]) == 0
   verdicts = _lines(capsys.readouterr().out)
   assert {k for k, v in verdicts.items() if v == 'ok'} == {
-    *worked_agentic.TABLE
+    *worked_agentic.TABLE,
+    *worked_choosing.TABLE,
+    *worked_evaluation.TABLE,
   }
   assert 'MISMATCH' not in verdicts.values()
 

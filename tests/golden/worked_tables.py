@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import worked_advantages
 import worked_agentic
+import worked_choosing
 import worked_corrections
 import worked_critics
 import worked_distillation
+import worked_evaluation
 import worked_matching
 import worked_preference
 import worked_regressions
@@ -38,6 +40,8 @@ ROWS: worked_runs.Table = {
   **worked_supervised.TABLE,
   **worked_critics.TABLE,
   **worked_agentic.TABLE,
+  **worked_choosing.TABLE,
+  **worked_evaluation.TABLE,
 }
 # What has no home in arl yet, and why.
 NOT_HERE = {
@@ -45,6 +49,8 @@ NOT_HERE = {
   'gigpo.AE_over_rows': 'what the official code does, and arl does not',
   'grpo_ma.V': 'on the way to A_thought',
   'gigpo_seed.outer': 'on the way to A_alpha05',
+  'eval.biased_k4': 'the plug-in estimate, which arl does not have',
+  'eval.maj_at_3_counts_5_3_2_correct0': 'simulated: see test_estimators.py',
 }
 
 
@@ -52,7 +58,7 @@ def load(path: pathlib.Path) -> dict[str, np.ndarray]:
   """A file of numbers, written as '0.5', '[1, 2]' or '[1, 2; 3, 4]' or lists.
 
   Examples within examples have a dot in their key; what is no table of numbers
-  is left out.
+  is left out. A null, where a row has no such number, is 0.
   """
   made: dict[str, np.ndarray] = {}
   _flatten(json.loads(path.read_text(encoding='utf-8')), '', made)
@@ -66,7 +72,7 @@ def _flatten(told: Any, key: str, made: dict[str, np.ndarray]) -> None:
   elif isinstance(told, str):
     made[key] = _parsed(told)
   elif not any(isinstance(each, dict) for each in np.ravel(told)):
-    made[key] = np.asarray(told, float)
+    made[key] = np.nan_to_num(np.asarray(told, float))
 
 
 def _parsed(text: str) -> np.ndarray:

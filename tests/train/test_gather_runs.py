@@ -10,7 +10,10 @@ pytestmark = pytest.mark.usefixtures('compiled_once')
 STEPS = 4
 TIS = {'name': 'offpolicy.tis', 'base': 'grpo.dapo'}
 WAYS = {
-  'kalman': {'prompts': {'choose': {'name': 'estimates.kgps'}}},
+  'kalman': {
+    'prompts': {'choose': {'name': 'estimates.kgps'}, 'least_spread': 0.1},
+    'eval': {'crossed': 2},
+  },
   'refilled': {
     'method': TIS,
     'prompts': {
@@ -62,6 +65,8 @@ def test_what_each_says(run):
   if way == 'kalman':
     assert all(row['prompts/change'] > 0 for row in rows)
     assert rows[0]['prompts/expected'] == pytest.approx(0.5)
+    assert [('templates/information' in row) for row in rows] == [0, 1, 0, 1]
+    assert all(row['prompts/spread'] > 0 for row in rows)
   elif way == 'refilled':
     assert max(row['prompts/rounds'] for row in rows) > 1
     for row in rows:
