@@ -90,7 +90,9 @@ def evaluate(
     'temperature': sampling.temperature,
     'top_p': sampling.top_p,
     'top_k': sampling.top_k,
-    **tasks_lib.measure(episodes),
+    **tasks_lib.measure(
+      episodes, tasks_lib.answer if world.env.answer else None
+    ),
     'seconds': round(time.monotonic() - began, 1),
     'config_hash': settings.digest(config),
     'versions': outcome.versions(),
@@ -120,9 +122,16 @@ def table(result: dict[str, Any]) -> rich.table.Table:
   """The result for people to read."""
   made = rich.table.Table('', '', box=rich.box.SIMPLE, show_header=False)
   made.add_row('success', f'{show.estimate(result)}, {result["interval"]}')
-  for mark, name in (('@', 'pass_at'), ('^', 'pass_all')):
+  if 'success_error' in result:
+    error = f'{result["success_error"]:.3f}, clustered by task'
+    made.add_row('its standard error', error)
+  for label, name in (
+    ('pass@', 'pass_at'),
+    ('maj@', 'maj_at'),
+    ('pass^', 'pass_all'),
+  ):
     for k, found in result[name].items():
-      made.add_row(f'pass{mark}{k}', show.estimate(found))
+      made.add_row(f'{label}{k}', show.estimate(found))
   for name in ('reward', 'turns', 'tokens'):
     low, high = result[f'{name}_low'], result[f'{name}_high']
     made.add_row(f'mean {name}', f'{result[name]:.3g} [{low:.3g}, {high:.3g}]')

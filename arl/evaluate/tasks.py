@@ -1,6 +1,7 @@
-"""Success, pass@k and pass^k of several samples a task, with intervals."""
+"""Success, pass@k, maj@k and pass^k of several samples a task."""
 
 import collections
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ from arl import episode
 from arl.evaluate import estimators, intervals, summary
 
 Rate = dict[str, float]  # success, success_low, success_high
+Answer = Callable[[episode.Episode], str | None]
 
 
 def rate(values: Sequence[float]) -> Rate:
@@ -58,19 +60,62 @@ def _mean_intervals(episodes: Sequence[episode.Episode]) -> dict[str, float]:
   return ends
 
 
-def measure(episodes: Sequence[episode.Episode]) -> dict[str, Any]:
+def answer(one: episode.Episode) -> str | None:
+  """The last action of an episode that ended by itself, canonical.
+
+  Case, spaces and compatible forms of characters do not matter, nor does a full
+  stop at the end. None where a limit ended it or nothing was said.
+  """
+  if one.status != episode.FINISHED or not one.exchanges:
+    return None
+  said = unicodedata.normalize('NFKC', one.exchanges[-1].action).casefold()
+  return ' '.join(said.split()).removesuffix('.') or None
+
+
+def by_majority(
+  episodes: Sequence[episode.Episode], answer_of: Answer
+) -> dict[int, Rate]:
+  """maj@k for k = 1, 3, 5, ... as far as every task has samples: to 2^i + 1.
+
+  Even numbers are left out: of two answers, one vote more decides nothing.
+  """
+  groups = [episode.whole(g.episodes) for g in episode.groups(episodes)]
+  graded = [[e for e in group if episode.graded(e)] for group in groups]
+  most = min(map(len, graded))
+  ks = {1, *(2**i + 1 for i in range(1, most.bit_length()))}
+  votes = [
+    (
+      [answer_of(e) for e in group],
+      [episode.total_reward(e) >= episode.SOLVED for e in group],
+    )
+    for group in graded
+  ]
+  return {
+    k: rate([estimators.majority_at_k(*vote, k) for vote in votes])
+    for k in sorted(ks)
+    if k <= most
+  }
+
+
+def measure(
+  episodes: Sequence[episode.Episode], answer_of: Answer | None = None
+) -> dict[str, Any]:
   """What an evaluation amounts to.
 
   Args:
     episodes: at least one with a grade.
+    answer_of: what an episode answered, see `answer`; None where episodes end
+      with no answer that could be compared.
 
   Returns:
     `summary.success` of the episodes, intervals of its means (`reward_low`,
-    ...) over tasks, the name of the `interval` of success, and by k `pass_at`
-    and `pass_all`, that one and that all of k samples succeed. With several
-    episodes of a task, success is the mean over tasks and its interval
-    resamples tasks, since samples of one task are not independent; a task
-    without a graded episode is left out, and then there is no pass@k.
+    ...) over tasks, the name of the `interval` of success, and by k `pass_at`,
+    `maj_at` and `pass_all`, that one, the most frequent and that all of k
+    samples succeed. With several episodes of a task, success is the mean over
+    tasks (avg@k), its interval resamples tasks, and `success_error` is its
+    standard error clustered by task, since samples of one task are not
+    independent; a task without a graded episode is left out, and then there is
+    no pass@k.
 
   Raises:
     ValueError: no episode has a grade.
@@ -85,12 +130,17 @@ def measure(episodes: Sequence[episode.Episode]) -> dict[str, Any]:
   result |= _mean_intervals(episodes)
   by_task = collections.Counter(e.task.id for e in episode.whole(episodes))
   if max(by_task.values()) == 1:
-    return {**result, 'interval': 'Wilson', 'pass_at': {}, 'pass_all': {}}
+    nothing: dict[str, Any] = {'pass_at': {}, 'maj_at': {}, 'pass_all': {}}
+    return {**result, 'interval': 'Wilson', **nothing}
   counts = estimators.counts_by_task(episodes, episode.SOLVED)
+  rates = [c / n for n, c in counts if n]
+  if len(rates) > 1:
+    result['success_error'] = estimators.clustered_error(rates)
   return {
     **result,
-    **rate([c / n for n, c in counts if n]),
+    **rate(rates),
     'interval': 'bootstrap over tasks',
     'pass_at': by_k(estimators.pass_at_k, counts),
+    'maj_at': by_majority(episodes, answer_of) if answer_of else {},
     'pass_all': by_k(estimators.pass_all_k, counts),
   }

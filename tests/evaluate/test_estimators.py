@@ -1,3 +1,4 @@
+import collections
 import itertools
 
 import hypothesis
@@ -97,3 +98,76 @@ def test_counts_keep_the_truncated_and_leave_out_the_failed():
   ]
   assert estimators.counts_by_task(episodes, 1.0) == [(2, 1), (2, 0), (0, 0)]
   assert estimators.counts_by_task(episodes, 0.5) == [(2, 1), (2, 1), (0, 0)]
+
+
+# --- A vote -------------------------------------------------------------------
+
+
+def vote(answers, right):
+  """How often a draw's most frequent answer is right; a tie counts in part."""
+  counts = collections.Counter(x for x in answers if x is not None)
+  best = [x for x, n in counts.items() if n == max(counts.values())]
+  shares = [np.mean([r for y, r in right if y == x]) for x in best]
+  return float(np.mean(shares)) if best else 0.0
+
+
+@hypothesis.given(
+  said=st.lists(
+    st.tuples(st.sampled_from(['a', 'b', 'c', None]), st.booleans()),
+    min_size=1,
+    max_size=7,
+  ),
+  data=st.data(),
+)
+def test_a_majority_is_a_share_of_subsets(said, data):
+  k = data.draw(st.integers(1, len(said)))
+  answers, right = zip(*said)
+  draws = list(itertools.combinations(answers, k))
+  expected = np.mean([vote(draw, said) for draw in draws])
+  got = estimators.majority_at_k(answers, right, k)
+  assert got == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_majority_of_three_by_hand():
+  # Two votes or three of 120 draws: C(5, 2) 5 + C(5, 3) = 60; one vote against
+  # two that differ: 5 * 3 * 2 = 30, a third of which win.
+  answers, right = list('aaaaabbbcc'), [True] * 5 + [False] * 5
+  got = estimators.majority_at_k(answers, right, 3)
+  assert got == pytest.approx(70 / 120)
+  assert got == pytest.approx(0.582, abs=2e-3)  # a simulated example has this
+
+
+def test_what_cannot_be_read_never_wins():
+  answers, right = ['a', None, None, None], [True, False, False, False]
+  assert estimators.majority_at_k(answers, right, 4) == 1
+  assert estimators.majority_at_k(answers, right, 1) == 0.25
+  assert estimators.majority_at_k([None] * 3, [True] * 3, 2) == 0
+
+
+def test_a_vote_of_one_is_the_success_and_many_samples_are_no_trouble():
+  answers = [str(i % 7) for i in range(64)]
+  right = [x == '0' for x in answers]
+  got = {k: estimators.majority_at_k(answers, right, k) for k in (1, 9, 64)}
+  assert got[1] == pytest.approx(10 / 64)
+  assert 0 < got[9] < 1 and got[64] == 1  # 10 of 64, the others 9 each
+
+
+@pytest.mark.parametrize(
+  'answers, right, k, message',
+  [
+    (['a'], [], 1, 'one grade an answer'),
+    (['a'], [True], 2, 'expected 1 <= k <= n'),
+  ],
+)
+def test_a_vote_refuses(answers, right, k, message):
+  with pytest.raises(ValueError, match=message):
+    estimators.majority_at_k(answers, right, k)
+
+
+def test_the_error_of_a_mean_is_of_how_problems_differ():
+  rates = [0.0, 0.5, 1.0, 0.5]
+  expected = np.std(rates, ddof=1) / 2
+  assert estimators.clustered_error(rates) == pytest.approx(expected)
+  assert estimators.clustered_error([0.3] * 5) == pytest.approx(0, abs=1e-12)
+  with pytest.raises(ValueError, match='two at least'):
+    estimators.clustered_error([0.5])

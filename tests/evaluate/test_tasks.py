@@ -27,7 +27,7 @@ def test_one_episode_a_task_has_the_interval_of_a_rate():
   episodes = [played(str(i), 0, i % 2) for i in range(8)]
   got = tasks.measure(episodes)
   assert got['interval'] == 'Wilson'
-  assert got['pass_at'] == got['pass_all'] == {}
+  assert got['pass_at'] == got['maj_at'] == got['pass_all'] == {}
   assert got['reward_low'] < got['reward'] < got['reward_high']
   assert got['tokens_low'] == got['tokens'] == got['tokens_high'] == 2
   expected = summary.success(episodes)
@@ -50,6 +50,9 @@ def test_several_episodes_a_task_give_pass_at_k():
   means = {k: found['success'] for k, found in got['pass_all'].items()}
   assert means == pytest.approx({1: 0.5, 2: 1 / 3, 3: 0.25})
   assert got['interval'] == 'bootstrap over tasks'
+  # Variance of 1/3, 1, 0, 2/3 by n - 1: 5/27; its root over 2.
+  assert got['success_error'] == pytest.approx((5 / 27) ** 0.5 / 2)
+  assert got['maj_at'] == {}
 
 
 def test_samples_that_agree_do_not_narrow_the_interval():
@@ -92,3 +95,30 @@ def test_nothing_graded_says_why():
   failed = [played('a', 0, 0, 'reward_error', 'no judge')]
   with pytest.raises(ValueError, match='reward_error: no judge'):
     tasks.measure(failed)
+
+
+def saying(task, sample, text, reward, status='finished'):
+  exchange = episode.Exchange(text, episode.Turn('', reward, True))
+  one = played(task, sample, reward, status)
+  return one._replace(exchanges=(exchange,))
+
+
+def test_a_vote_is_among_answers_that_mean_the_same():
+  said = [(' Seven.', 1), ('SEVEN', 1), ('8', 0), ('8 ', 0), ('9', 0)]
+  episodes = [saying('a', i, text, r) for i, (text, r) in enumerate(said)]
+  cut = episodes[2]._replace(status='max_tokens')
+  got = tasks.measure(episodes, tasks.answer)['maj_at']
+  assert sorted(got) == [1, 3, 5]
+  assert got[1]['success'] == pytest.approx(0.4)
+  assert got[5]['success'] == pytest.approx(0.5)  # two against two
+  got = tasks.measure([*episodes[:2], cut, *episodes[3:]], tasks.answer)
+  assert got['maj_at'][5]['success'] == 1  # what was cut off has no vote
+
+
+def test_answers_are_canonical():
+  read = lambda text, status='finished': tasks.answer(
+    saying('a', 0, text, 0, status)
+  )
+  assert read(' The  Answer.') == read('the answer') == 'the answer'
+  assert read('\uff17') == '7'
+  assert read(' . ') is None and read('7', 'max_turns') is None
