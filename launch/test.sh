@@ -48,7 +48,7 @@ run mypy arl
 watched=(
   tests/kernels tests/methods tests/test_hyperparameters.py tests/test_laws*.py
 )
-workers=(-n auto --maxprocesses=4 --dist=loadfile)
+workers=(-n auto --maxprocesses=4 --dist=loadfile --durations=15)
 if (($#)); then
   say "pytest $*"
   exec python -m pytest "${workers[@]}" "$@"
