@@ -357,6 +357,7 @@ METHODS: dict[str, dict] = {
     'kl_coef': 0.001,
   },
   'arpo_hard': {'name': 'trees.arpo_hard', 'base': _GRPO},
+  'appo': {'name': 'trees.appo', 'base': _GRPO, 'kappa': 1.0},
   'grpo_ma': {'name': 'trees.grpo_ma', 'low': 0.2, 'high': 0.2},
 }
 
@@ -388,6 +389,7 @@ _SETTINGS = (
   ('trca slca gigpo_across', _EVERY_GROUP),
   ('tree_grpo tree_grpo_within', {'rollout.strategy': 'branching.two_trees'}),
   ('arpo_hard surveyed', {'rollout.strategy': 'arpo.four'}),
+  ('appo', {'rollout.strategy': 'appo.two'}),
   ('rrpo', {'rollout.strategy': 'resets.rrpo'}),
   ('srpo', {'rollout.strategy': 'resets.srpo'}),
   (

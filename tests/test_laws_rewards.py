@@ -67,6 +67,7 @@ MOVED = (
   segments.by_quality,
   segments.shifts,
   trees.beginnings,
+  trees.by_branching,
   trees.node_mean,
 )
 LIKELIHOODS = likelihoods.garl, likelihoods.paft
@@ -320,6 +321,7 @@ MEASURED = (
   gates.episode_reward,  # rewards are 0 to 1
   regressions.mirror_descent,
   segments.by_quality,  # a share
+  trees.by_branching,  # a deviation beside 1
 )
 
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from arl import levels, ranges
-from arl.kernels import advantages
+from arl.kernels import advantages, states
 
 
 def tree_normalize(
@@ -42,6 +42,38 @@ def node_mean(
   """
   mean = levels.mean(advantage, node, mask)
   return jax.lax.stop_gradient(jnp.where(mask, mean, 0))
+
+
+def by_branching(
+  advantage: jax.Array,
+  rewards: jax.Array,
+  mask: jax.Array,
+  seq: levels.Level,
+  node: levels.Level,
+  *,
+  kappa: ranges.NonNegative = 1.0,
+  least: ranges.Positive = 0.5,
+  most: ranges.Positive = 2.0,
+) -> jax.Array:
+  """A sequence's advantage, scaled by how much was decided after each node.
+
+  Procedure scaling (APPO, arXiv:2606.12384), in our form: d of a node is the
+  deviation of R over the sequences that have it, 0 where one has; a node is
+  scaled by 1 + kappa (d - the mean d of the nodes of the sequence), over the
+  mean of that over the sequence's tokens, cut at `least` and `most`. Without a
+  branch it is the advantage. A sequence must lie in one row.
+  """
+  score = levels.total(jax.lax.stop_gradient(rewards), seq, mask)
+  score = jnp.broadcast_to(score, mask.shape)
+  own = node.ids.astype(score.dtype)
+  after = states.following(own, mask, seq, jnp.asarray(-1, score.dtype))
+  once = mask & (after != own)  # the last token of each node of a sequence
+  spread = levels.std(score, node, once)
+  mean = levels.mean(spread, seq, once)
+  scale = jnp.maximum(1 + kappa * (spread - mean), 0)
+  usual = levels.mean(scale, seq, mask)
+  scale = jnp.clip(scale / jnp.where(usual > 0, usual, 1), least, most)
+  return jax.lax.stop_gradient(jnp.where(mask, advantage * scale, 0))
 
 
 def beginnings(

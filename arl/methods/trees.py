@@ -49,6 +49,23 @@ def arpo_hard(base: methods.Base = 'grpo.grpo') -> compose.Objective:
   )
 
 
+def appo(
+  base: methods.Base = 'grpo.grpo', *, kappa: ranges.NonNegative = 1.0
+) -> compose.Objective:
+  """APPO (arXiv:2606.12384): what came before a choice that mattered.
+
+  Rollouts branch inside turns, at tokens where the policy was uncertain and has
+  moved from the reference (`appo.two`, with config.model.teacher as that). A
+  stretch between branches is scaled by how much the outcomes of those that went
+  on from it differ. Status: abstract read, the formulas are ours.
+  """
+  objective = methods.objective(base)
+  scaled = functools.partial(trees.by_branching, kappa=kappa)
+  return objective._replace(
+    advantage=(*compose.steps(objective.advantage), ('advantage', scaled))
+  )
+
+
 def grpo_ma(
   *, low: ranges.NonNegative = 0.2, high: ranges.Positive = 0.2
 ) -> compose.Objective:

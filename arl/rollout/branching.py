@@ -68,7 +68,7 @@ def tree(roots: int) -> Strategy:
     Raises:
       ValueError: samples that are no multiple of the roots.
     """
-    _check_share('tree', roots, plan)
+    check_share('branching.tree', roots, plan)
     made = [
       started(env, chat, task, place, roots, plan)
       for place, task in enumerate(tasks)
@@ -110,7 +110,7 @@ def answers(count: int) -> Strategy:
     Raises:
       ValueError: samples that are no multiple of the answers.
     """
-    _check_share('answers', count, plan)
+    check_share('branching.answers', count, plan)
     made = [
       started(env, chat, task, place, plan.samples // count, plan)
       for place, task in enumerate(tasks)
@@ -129,10 +129,11 @@ def answers(count: int) -> Strategy:
   return strategy
 
 
-def _check_share(name: str, count: int, plan: strategies.Plan) -> None:
+def check_share(name: str, count: int, plan: strategies.Plan) -> None:
+  """Refuses samples that are no multiple of a count."""
   if count < 1 or plan.samples % count:
     raise ValueError(
-      f'branching.{name}: {plan.samples} samples cannot be shared out by'
+      f'{name}: {plan.samples} samples cannot be shared out by'
       f' {count}; set prompts.samples to a multiple of it.'
     )
 

@@ -87,8 +87,10 @@ def check_used(made: types.Method, config: ml_collections.ConfigDict) -> None:
   """
   model, said = config.model, config.rollout.reconsidering
   bins = {'value_logits', 'old_value_logits'}
+  strategy = names.resolve(config.rollout.strategy, 'arl.rollout')
+  teaches = bool(model.teacher) and not _asks_for_itself(strategy)
   settings = [
-    ('model.teacher', bool(model.teacher), _OF_TEACHER),
+    ('model.teacher', teaches, _OF_TEACHER),
     ('rollout.reconsidering', bool(said), {'reconsidering'}),
     ('model.critic', bool(model.critic), CRITICS),
     ('model.value_bins', bool(model.value_bins), bins),
@@ -104,6 +106,12 @@ def check_used(made: types.Method, config: ml_collections.ConfigDict) -> None:
         f' {" or ".join(sorted(columns))}; leave it empty, or choose a method'
         ' that does.'
       )
+
+
+def _asks_for_itself(strategy: Callable) -> bool:
+  """Whether a strategy has a teacher score what no method is told."""
+  gives: frozenset[str] = getattr(strategy, 'gives', frozenset())
+  return taught.takes(strategy) and not gives & _OF_TEACHER
 
 
 def check_replay(

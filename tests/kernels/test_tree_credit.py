@@ -42,6 +42,36 @@ def test_what_paths_share_gets_the_mean_of_their_advantages():
   np.testing.assert_allclose(got, [[2, 3], [2, 1], [-0.5, -1], [-0.5, 0]])
 
 
+def by_branching(node=NODE, **changed):
+  columns = {n: COLUMNS[n] for n in ('rewards', 'mask', 'seq')} | changed
+  one = jnp.asarray([[2.0] * 2, [-1.0] * 2, [1.0] * 2, [0.0] * 2])
+  return np.asarray(trees.by_branching(one, node=node, **columns)), one
+
+
+def test_what_comes_before_outcomes_that_differ_is_scaled_up():
+  got, one = by_branching()
+  # The deviation of 1 and 0 is 1/sqrt(2), half of it above the mean.
+  part = 0.5**1.5
+  want = np.array([[1 + part, 1 - part]] * 2 + [[1, 1]] * 2)
+  np.testing.assert_allclose(got, want * one, atol=1e-6)
+  np.testing.assert_allclose(got.mean(axis=1), one[:, 0], atol=1e-6)
+
+
+def test_without_a_branch_nothing_is_scaled():
+  alone = levels.level(np.arange(8, dtype=np.int32).reshape(4, 2) // 2, 4)
+  for node in (COLUMNS['seq'], alone):
+    got, one = by_branching(node)
+    np.testing.assert_allclose(got, one, atol=1e-6)
+
+
+def test_scales_are_cut_and_off_the_mask_there_are_none():
+  got, one = by_branching(rewards=50 * REWARDS)
+  np.testing.assert_allclose(got[:2] / one[:2], [[2, 0.5]] * 2, atol=1e-6)
+  mask = COLUMNS['mask'].at[0, 1].set(False)
+  got, _ = by_branching(mask=mask)
+  assert got[0, 1] == 0 and np.all(np.isfinite(got))
+
+
 def test_a_beginning_is_worth_the_mean_of_its_ends():
   got = trees.beginnings(**COLUMNS, copies=COPIES)
   half = 0.5**0.5

@@ -9,6 +9,7 @@ from arl import columns, types
 from arl.methods import compose, grpo, matching
 from arl.rollout import (
   answers,
+  appo,
   branching,
   conversations,
   demonstrations,
@@ -104,6 +105,7 @@ def test_environments_fill_more():
     (search.by_critic, {'ranked'}, set()),
     (privileged.told_skill, {'hinted', 'teacher_logp'}, set()),
     (branching.two_answers, {'tree', 'node', 'copies'}, set()),
+    (appo.two, {'tree', 'node', 'copies'}, set()),
     (hindsight.told_feedback, {'hindsight_logp'}, set()),
     (resets.srpo, {'tree'}, set()),
     (expert_steps.espo, {'stage'}, set()),
@@ -249,6 +251,16 @@ def test_experts_that_no_engine_reported():
     ' samples.'
   )
   fills.check_replay(tiny.config('x'), frozenset())
+
+
+def test_a_teacher_that_a_strategy_keeps_to_itself():
+  made = compose.method(grpo.dapo())
+  teacher = {'teacher': 'somewhere'}
+  strategy = {'strategy': 'appo.two'}
+  fills.check_used(made, tiny.config('x', model=teacher, rollout=strategy))
+  strategy = {'strategy': 'privileged.told_steps'}
+  with pytest.raises(ValueError, match='config.model.teacher is set, but'):
+    fills.check_used(made, tiny.config('x', model=teacher, rollout=strategy))
 
 
 VALUES = {'value', 'value_after', 'old_value'}
