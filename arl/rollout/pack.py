@@ -4,6 +4,7 @@ Rows have a fixed number of tokens and batches a fixed number of rows, so that
 nothing is compiled twice; what is left over is padding, off the mask.
 """
 
+import bisect
 import types as types_lib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -123,20 +124,33 @@ def pack_whole(
 
 
 def _fit(episodes, width) -> list[list[int]]:
-  """Which episodes share a row: longest first, each where it fits best."""
-  order = sorted(range(len(episodes)), key=lambda i: -len(episodes[i].tokens))
+  """Which episodes share a row."""
+  return best_fit([len(e.tokens) for e in episodes], width)
+
+
+def best_fit(lengths: Sequence[int], width: int) -> list[list[int]]:
+  """Which lengths share a row: longest first, each where it fits best.
+
+  That is the row with the least room that is enough, as in best-fit packing
+  (arXiv:2404.10830), or else a new one. Nothing is split.
+
+  Args:
+    lengths: none over `width`.
+    width: of a row.
+
+  Returns:
+    The indices of the lengths in each row.
+  """
   bins: list[list[int]] = []
-  room: list[int] = []
-  for i in order:
-    n = len(episodes[i].tokens)
-    fits = [b for b, left in enumerate(room) if left >= n]
-    if fits:
-      best = min(fits, key=lambda b: room[b])
-      bins[best].append(i)
-      room[best] -= n
-    else:
-      bins.append([i])
-      room.append(width - n)
+  rooms: list[tuple[int, int]] = []  # of each bin, the least first
+  for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+    at = bisect.bisect_left(rooms, (lengths[i], 0))
+    if at == len(rooms):
+      bins.append([])
+      rooms.append((width, len(bins) - 1))
+    room, best = rooms.pop(at)
+    bins[best].append(i)
+    bisect.insort(rooms, (room - lengths[i], best))
   return bins
 
 

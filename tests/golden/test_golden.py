@@ -12,6 +12,7 @@ import pytest
 import worked_agentic
 import worked_choosing
 import worked_evaluation
+import worked_scheduling
 import worked_tables
 
 FOLDER = pathlib.Path(__file__).parent
@@ -106,6 +107,7 @@ def test_the_examples_of_credit_below_the_trajectory_agree(capsys):
     *worked_agentic.TABLE,
     *worked_choosing.TABLE,
     *worked_evaluation.TABLE,
+    *worked_scheduling.TABLE,
   }
   assert 'MISMATCH' not in verdicts.values()
 

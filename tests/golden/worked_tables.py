@@ -23,6 +23,7 @@ import worked_preference
 import worked_regressions
 import worked_returns
 import worked_runs
+import worked_scheduling
 import worked_supervised
 import worked_surrogates
 import worked_training
@@ -42,6 +43,7 @@ ROWS: worked_runs.Table = {
   **worked_agentic.TABLE,
   **worked_choosing.TABLE,
   **worked_evaluation.TABLE,
+  **worked_scheduling.TABLE,
 }
 # What has no home in arl yet, and why.
 NOT_HERE = {
