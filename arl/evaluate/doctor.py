@@ -4,10 +4,10 @@
 after every step, and `python -m launch.doctor` on a run's folder.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from arl.evaluate import failures, findings, trust
+from arl.evaluate import failures, findings, limits, trust
 
 
 class Sign(NamedTuple):
@@ -31,6 +31,7 @@ SIGNS: dict[str, Sign] = {
   'loops': Sign(5, failures.loops),
   'groups': Sign(6, failures.groups),
   'entropy': Sign(7, failures.entropy),
+  'spread': Sign(7, failures.spread),
   'template': Sign(7, failures.template),
   'drift': Sign(0, trust.drift),
   'engine': Sign(0, trust.engine),
@@ -40,6 +41,14 @@ SIGNS: dict[str, Sign] = {
 # causes that trips as well.
 FOLLOWS: dict[tuple[str, str], str] = {
   ('engine', 'masks'): 'no engine reported log-probs of those tokens',
+  ('truncation', 'length'): 'longer episodes meet the limits',
+  ('truncation', 'loops'): 'who repeats runs into the limits',
+  ('length', 'loops'): 'who repeats takes longer',
+  ('groups', 'truncation'): 'what is cut off earns nothing, all of it alike',
+  ('groups', 'entropy'): 'who always says the same earns the same',
+  ('spread', 'entropy'): 'who always says the same earns the same',
+  ('spread', 'groups'): 'rewards of groups that do not differ have no spread',
+  ('template', 'entropy'): 'who says one thing says it whatever is asked',
 }
 
 
@@ -61,20 +70,37 @@ def _cause(name: str, trips: set[str]) -> str:
 
 
 def changed(
-  before: Mapping[str, str], now: Sequence[findings.Finding]
+  noted: Collection[str], run: findings.Run
 ) -> list[findings.Finding]:
-  """Those that trip and did not before, or that did and no longer do.
+  """What has begun to trip, and what has not tripped for a window of steps.
 
   Args:
-    before: the state of each finding as of the step before.
-    now: of this step.
+    noted: the names of the findings that trip as far as one was told.
+    run: so far; told of is its last step.
   """
-  return [
-    each
-    for each in now
-    if (each.state == findings.TRIPS)
-    != (before.get(each.name) == findings.TRIPS)
-  ]
+  made = []
+  for each in diagnose(run):
+    trips, known = each.state == findings.TRIPS, each.name in noted
+    over = known and not trips and not _tripped_lately(each.name, run)
+    if over or (trips and not known):
+      made.append(each)
+  return made
+
+
+def _tripped_lately(name: str, run: findings.Run) -> bool:
+  """Whether it tripped in one of the steps before the last."""
+  before = range(1, int(limits.limit('window')))
+  runs = (run._replace(rows=run.rows[:-back]) for back in before)
+  return any(SIGNS[name].detect(r).state == findings.TRIPS for r in runs)
+
+
+def still(told: Sequence[findings.Finding]) -> set[str]:
+  """The names of what trips after all that `changed` has told, in order."""
+  names: set[str] = set()
+  for each in told:
+    change = names.add if each.state == findings.TRIPS else names.discard
+    change(each.name)
+  return names
 
 
 def sentence(found: findings.Finding) -> str:

@@ -4,6 +4,8 @@ A detector is a pure function of a run so far to one finding. The failures are
 those of a survey's table; `arl.evaluate.limits` has the limits.
 """
 
+import math
+
 from arl.evaluate import findings, limits
 
 
@@ -39,6 +41,7 @@ def hacking(run: findings.Run) -> findings.Finding:
     for i in range(len(gaps) - rising + 1)
   )
   far = bool(gaps) and gaps[-1][1] > limits.limit('gap') and rose
+  far = far and _sure(run, gaps[-1][1])
   paid = share is not None and share > limits.limit('shaping')
   told = ', '.join(f'{gap:+.2f}' for _, gap in gaps[-4:])
   text = f'mean reward less held-out success: {told or "not evaluated"}'
@@ -50,19 +53,24 @@ def hacking(run: findings.Run) -> findings.Finding:
   )
 
 
+def _sure(run: findings.Run, gap: float) -> bool:
+  """Whether the last gap is more than the doubt about held-out success."""
+  last = [row for row in run.rows if 'eval/sampled' in row][-1]
+  high = last.get('eval/sampled_high', last['eval/sampled'])
+  return last['eval/sampled'] + gap > high
+
+
 def _gaps(run: findings.Run) -> list[tuple[int, float]]:
   """(step, reward with all terms - held-out success) at each evaluation."""
-  made = []
-  for index, row in enumerate(run.rows):
-    if 'eval/sampled' in row:
-      paid = findings.series(run.rows[: index + 1], 'train/reward')
-      terms = findings.series(run.rows[: index + 1], 'reward/added')
-      size = int(limits.limit('window'))
-      both = [value for _, value in paid[-size:]]
-      added = [value for _, value in terms[-size:]] or [0.0]
-      if both:
-        mean = sum(both) / len(both) + sum(added) / len(added)
-        made.append((int(row['step']), mean - row['eval/sampled']))
+  made, size = [], int(limits.limit('window'))
+  paid: list[float] = []
+  for row in run.rows:
+    reward = row.get('train/reward', math.nan) + row.get('reward/added', 0.0)
+    if math.isfinite(reward):
+      paid.append(reward)
+    if paid and 'eval/sampled' in row:
+      mean = math.fsum(paid[-size:]) / len(paid[-size:])
+      made.append((int(row['step']), mean - row['eval/sampled']))
   return made
 
 
@@ -176,29 +184,32 @@ def groups(run: findings.Run) -> findings.Finding:
 
 
 def entropy(run: findings.Run) -> findings.Finding:
-  """The policy, or what a group earns, has hardly any spread left."""
-  shares, parts, steps = [], [], (0, 0)
-  for key, name, what in (
-    ('train/entropy', 'entropy', 'entropy of its tokens'),
-    ('groups/std', 'spread', 'deviation of the rewards of a group'),
-  ):
-    first, last = (f(run.rows, key) for f in (findings.start, findings.recent))
-    if first is None or last is None or first.value <= 0:
-      continue
-    share = last.value / first.value
-    shares.append(share < limits.limit(name))
-    steps = (first.first, last.last)
-    parts.append(
-      f'{what} {last.value:.3g}, {share:.0%} of the {first.value:.3g} at the'
-      ' start'
-    )
-  if not shares:
-    return findings.Finding('entropy', findings.UNKNOWN, 'too few steps')
+  """The policy has hardly any choice left, before it is any good."""
+  found = _shrunk(run, 'entropy', 'train/entropy', 'entropy of its tokens')
+  return found._replace(evidence=found.evidence + _reference(run))
+
+
+def spread(run: findings.Run) -> findings.Finding:
+  """What the rollouts of a task earn hardly differs any more."""
+  what = 'deviation of the rewards of a group'
+  return _shrunk(run, 'spread', 'groups/std', what)
+
+
+def _shrunk(
+  run: findings.Run, name: str, key: str, what: str
+) -> findings.Finding:
+  """Whether a metric is a small share of its start, and success no reason."""
+  first, last = (f(run.rows, key) for f in (findings.start, findings.recent))
+  if first is None or last is None or first.value <= 0:
+    return findings.Finding(name, findings.UNKNOWN, 'too few steps')
+  share = last.value / first.value
+  trips = share < limits.limit(name) and not findings.mastered(run.rows)
   return findings.Finding(
-    'entropy',
-    findings.found(any(shares) and not findings.mastered(run.rows)),
-    '; '.join(parts) + _reference(run),
-    steps,
+    name,
+    findings.found(trips),
+    f'{what} {last.value:.3g}, {share:.0%} of the {first.value:.3g} at the'
+    ' start',
+    (first.first, last.last),
     (
       'method (clip higher, a term of entropy or KL)', 'optimizer.lr',
       'rollout.temperature', 'prompts.select',

@@ -28,7 +28,7 @@ LIMITS = {
   'invalid': Limit(0.05, 'survey', 'share of the actions that are no calls'),
   'looping': Limit(0.10, 'survey', 'share of the episodes that repeat'),
   'mixed': Limit(0.20, 'survey', 'share of the groups with both outcomes'),
-  'mastered': Limit(0.90, 'ours', 'success above which sameness is fine'),
+  'mastered': Limit(0.80, 'ours', 'success above which sameness is fine'),
   'entropy': Limit(0.20, 'survey', 'entropy / start'),
   'spread': Limit(0.10, 'survey', 'deviation of rewards in a group / start'),
   'told': Limit(0.5, 'ours', 'nats a first action tells of its task, at start'),

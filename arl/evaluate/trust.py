@@ -61,14 +61,13 @@ def engine(run: findings.Run) -> findings.Finding:
       'engine', findings.UNKNOWN, 'nothing that an engine sampled'
     )
   worst = max(row['mismatch/max'] for row in rows)
-  least = min(
-    min(row['mismatch/correlation'], row['mismatch/probability'])
-    for row in rows
-  )
+  alike = ('mismatch/correlation', 'mismatch/probability')
+  least = min(row[key] for row in rows for key in alike if key in row)
   exact = worst <= limits.limit('exact')
   apart = least < limits.limit('correlation') and not exact
   trips = apart or (_one_precision(run) and not exact)
-  cause = agreement.cause(run.samples) if trips and run.samples else None
+  told = [one for one in run.samples if 'old_logp' in one]
+  cause = agreement.cause(told) if trips and told else None
   why = '' if cause is None else f'; {agreement.SENTENCES[cause]}'
   return findings.Finding(
     'engine',

@@ -32,7 +32,7 @@ class Watch(NamedTuple):
     keep: (step, the episodes of each update, what was made of them or None)
       -> None. Writes some of them down where the step is one to be sampled.
     look: (step, metrics, note) -> None. Notes what has begun to go wrong, and
-      what no longer does.
+      what has not been wrong any more for some steps.
   """
 
   keep: Callable[
@@ -54,7 +54,7 @@ def make(
   past = (folder / metrics.FILE).exists()
   rows = metrics.read(folder) if past else []
   known = findings.Run(rows, config.to_dict(), latest(folder))
-  states = _states(doctor.diagnose(known))
+  noted = doctor.still([found for _, found in _told(folder)])
 
   def keep(step, parts, data):
     nonlocal known
@@ -64,13 +64,12 @@ def make(
       known = known._replace(samples=kept)
 
   def look(step, row, note):
-    nonlocal states
+    nonlocal noted
     rows.append({'step': step, **row})
-    found = doctor.diagnose(known)
-    for each in doctor.changed(states, found):
+    for each in doctor.changed(noted, known):
       note(f'step {step}: {doctor.sentence(each)}')
       _append(folder / WARNINGS, [{'step': step, **each._asdict()}])
-    states = _states(found)
+      noted = noted ^ {each.name}
 
   return Watch(keep, look)
 
@@ -93,13 +92,14 @@ def latest(folder: pathlib.Path) -> list[dict[str, Any]]:
 def warnings(folder: pathlib.Path) -> list[str]:
   """What was noted while a run trained, in order."""
   return [
-    f'step {line.pop("step")}: {doctor.sentence(findings.Finding(**line))}'
-    for line in read(folder, WARNINGS)
+    f'step {step}: {doctor.sentence(found)}' for step, found in _told(folder)
   ]
 
 
-def _states(found: Sequence[findings.Finding]) -> dict[str, str]:
-  return {each.name: each.state for each in found}
+def _told(folder: pathlib.Path) -> list[tuple[int, findings.Finding]]:
+  """(step, finding) of each warning."""
+  lines = read(folder, WARNINGS)
+  return [(x.pop('step'), findings.Finding(**x)) for x in lines]
 
 
 def _truncate(path: pathlib.Path, step: int) -> None:
@@ -176,6 +176,7 @@ def _sample(step, one, old_logp, pieces) -> dict[str, Any]:
       }
       for x in one.exchanges
     ],
+    'cut': n < len(one.tokens),
     'pieces': pieces([int(i) for i in one.tokens[:n]]),
     'mask': one.mask[:n].astype(int).tolist(),
     'turn': one.turn[:n].tolist(),
