@@ -56,7 +56,8 @@ class Request(NamedTuple):
       sample, turn): the randomness of this request, whatever else is in the
       call. As long in every request of a call.
     session: requests of one conversation share it; a hint that the engine may
-      still hold what it computed for the earlier turns. Ids decide, not it.
+      still hold what it computed for the earlier turns. Ids decide, not it. Of
+      tuples that differ in the last place alone, prompts are alike.
   """
 
   tokens: Sequence[int]

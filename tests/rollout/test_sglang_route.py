@@ -71,3 +71,29 @@ def test_the_seeds_of_a_group_do_not_depend_on_the_servers(count):
   del count  # a seed is a function of the request alone
   seeds = [sglang_route.seed_of(7, (0, i)) for i in range(16)]
   assert len(set(seeds)) == 16
+
+
+def test_a_group_goes_together_past_what_is_crowded():
+  places, loads = sglang_route.Places(), dict.fromkeys(URLS, 0)
+  together = []
+  for task in range(200):
+    went = []
+    for sample in range(8):
+      url = places.place((5, task, sample), 'r', loads)
+      loads[url] += 1
+      went.append(url)
+    together.append(max(collections.Counter(went).values()) / 8)
+  assert max(loads.values()) <= 1.25 * 1600 / 4 + 1
+  assert sum(together) / len(together) > 0.8
+  assert sglang_route.family('alone') == 'alone'
+  assert sglang_route.family(('alone',)) == ('alone',)
+
+
+def test_the_header_of_a_session_is_always_the_same():
+  one = sglang_route.header((5, 1, 0))
+  assert one == {'X-SMG-Routing-Key': 'fea68316daee208e'}
+  keys = {
+    sglang_route.header((5, 1, i))['X-SMG-Routing-Key'] for i in range(99)
+  }
+  assert len(keys) == 99
+  assert sglang_route.header(None) == {}

@@ -131,11 +131,11 @@ class Fleet:
     body = lambda rid: self._body(request, sampling, rid, salt)
     to_sample = sglang_answers.to_sample
     read = lambda answer: to_sample(answer, request, sampling, self.facts)
-    return self._once(body, read)
+    return self._once(body, read, request.session)
 
-  def _once(self, body: Callable, read: Callable) -> Callable:
+  def _once(self, body: Callable, read: Callable, session=None) -> Callable:
     async def once(rid: str, worker) -> Any:
-      answer = await worker.generate(body(rid))
+      answer = await worker.generate(body(rid), session)
       with self._named(answer, worker, rid):
         return read(answer)
 
@@ -164,7 +164,7 @@ class Fleet:
       started = self.version
       body = self._body(request, sampling, rid) | {'stream': True}
       try:
-        async for piece in worker.stream(body):
+        async for piece in worker.stream(body, request.session):
           with self._named(piece, worker, rid):
             now = sglang_answers.to_sample(piece, request, sampling, self.facts)
             sample = sglang_answers.grown(

@@ -1,8 +1,9 @@
 """Which server a request goes to, and the seed it is given there.
 
 A conversation stays with the server that has computed its earlier turns. A new
-one goes where rendezvous hashing sends it, past servers that carry more than
-their share, as in consistent hashing with bounded loads (arXiv:1608.01350).
+one goes where rendezvous hashing sends its group, which has the prompt in its
+cache, past servers that carry more than their share, as in consistent hashing
+with bounded loads (arXiv:1608.01350). What runs is never moved.
 """
 
 import collections
@@ -22,6 +23,23 @@ def _digest(*parts: object) -> int:
 def seed_of(seed: int, path: Sequence[int]) -> int:
   """The seed of a request, 0 <= seed < 2^31, the same on every machine."""
   return _digest(seed, *(int(i) for i in path)) >> 33
+
+
+def family(session: Hashable) -> Hashable:
+  """What the sessions of one group share: all but the last of a tuple."""
+  if isinstance(session, tuple) and len(session) > 1:
+    return session[:-1]
+  return session
+
+
+def header(session: Hashable) -> dict[str, str]:
+  """What tells a gateway, or a proxy, to send a session to one server.
+
+  The same for all requests of a session, on any machine; none for none.
+  """
+  if session is None:
+    return {}
+  return {'X-SMG-Routing-Key': f'{_digest(session):016x}'}
 
 
 def ranked(key: Hashable, urls: Sequence[str]) -> list[str]:
@@ -68,7 +86,7 @@ class Places:
       return least_crowded(rid, loads)
     held = self._held.get(session, '')
     if held not in loads:
-      held = least_crowded(session, loads)
+      held = least_crowded(family(session), loads)
     self._held[session] = held
     self._held.move_to_end(session)
     if len(self._held) > _REMEMBERED:

@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Hashable, Mapping
 from typing import Any
 
 import httpx
+
+from arl.rollout.sglang import route
 
 _CONNECT = 5.0  # seconds to open a connection
 _SHORT = 10.0  # seconds for calls that answer at once
@@ -128,16 +130,24 @@ class Worker:
       what = f'{self.url}{path}: {kind} {error}'.rstrip()
       raise Unreachable(what, lost=True) from error
 
-  async def generate(self, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer to one request, unchecked."""
+  async def generate(
+    self, body: Mapping[str, Any], session: Hashable = None
+  ) -> dict[str, Any]:
+    """The answer to one request, unchecked.
+
+    Args:
+      body: of the request.
+      session: that it belongs to, which its headers tell.
+    """
     where = f'{self.url}/generate, request {body["rid"]}'
+    headers = route.header(session)
     with self._transport('/generate'):
-      response = await self._data.post('/generate', json=body)
+      response = await self._data.post('/generate', json=body, headers=headers)
     check_status(response, where)
     return parse(response.text, where)
 
   async def stream(
-    self, body: Mapping[str, Any]
+    self, body: Mapping[str, Any], session: Hashable = None
   ) -> AsyncIterator[dict[str, Any]]:
     """The pieces of the answer to one request, unchecked, to the end.
 
@@ -145,8 +155,11 @@ class Worker:
       Unreachable: also where the stream ends before it says so.
     """
     where = f'{self.url}/generate, request {body["rid"]}'
+    headers = route.header(session)
     with self._transport('/generate'):
-      async with self._data.stream('POST', '/generate', json=body) as response:
+      async with self._data.stream(
+        'POST', '/generate', json=body, headers=headers
+      ) as response:
         if not response.is_success:
           await response.aread()
           check_status(response, where)
