@@ -138,6 +138,20 @@ class Group(NamedTuple):
   episodes: Sequence[Episode]
 
 
+def task_to_json(task: Task) -> dict[str, Any]:
+  """A task as JSON; its data is JSON already."""
+  return {
+    **task._asdict(),
+    'data': dict(task.data),
+    'example': list(task.example),
+  }
+
+
+def task_from_json(made: Mapping[str, Any]) -> Task:
+  """The task that `task_to_json` wrote."""
+  return Task(**{**made, 'example': tuple(made['example'])})
+
+
 def total_reward(episode: Episode) -> float:
   """The sum of an episode's rewards: its return without discount."""
   return float(np.sum(episode.rewards, dtype=np.float64))

@@ -73,18 +73,28 @@ def make(
     oracle=_oracle,
     noisy=functools.partial(_noisy, guess, fault),
     answer=lambda task: task.data['answer'],
+    vary=_vary,
   )
 
 
 def _task(digits: int, split: str, index: int) -> episode.Task:
   id = base.task_id(f'arithmetic/digits={digits}', split, index)
+  return _drawn(digits, '+-*', split, id)
+
+
+def _vary(task: episode.Task, rng: np.random.Generator) -> episode.Task:
+  """The same operation on numbers of as many digits or of fewer."""
+  id, split = base.varied_id(task.id, rng)
+  left, operator, _ = task.data['expression'].split()
+  return _drawn(int(rng.integers(1, len(left) + 1)), operator, split, id)
+
+
+def _drawn(digits: int, operators: str, split: str, id: str) -> episode.Task:
   rng = random.Random(id)
   low, high = 10 ** (digits - 1), 10**digits - 1
+  number = functools.partial(rng.randint, low, high)
   expression = base.draw(
-    split,
-    lambda: (
-      f'{rng.randint(low, high)} {rng.choice("+-*")} {rng.randint(low, high)}'
-    ),
+    split, lambda: f'{number()} {rng.choice(operators)} {number()}'
   )
   answer = _calculate(*expression.split())
   data = {'expression': expression, 'answer': answer}

@@ -19,6 +19,7 @@ State = Any
 TRAIN = 'train'
 HELD_OUT = 'held_out'
 SPLITS = (TRAIN, HELD_OUT)
+_VARIED = 'varied'
 
 
 class EnvironmentFailure(Exception):
@@ -87,6 +88,8 @@ class Env(NamedTuple):
     anchor: State -> the identity of what the environment shows there, whatever
       led to it: equal for states that look the same, and for no others. None
       where the environment does not tell.
+    vary: (Task, numpy Generator) -> another task of the same split that is
+      like it, and no harder as a rule; None where there is no such thing.
     tools: what the policy may call, for templates that show it; their `run` is
       not used.
   """
@@ -101,6 +104,9 @@ class Env(NamedTuple):
   scores_steps: bool = False
   harness: Harness | None = None
   anchor: Callable[[State], str] | None = None
+  vary: Callable[[episode.Task, np.random.Generator], episode.Task] | None = (
+    None
+  )
   tools: Sequence[calls.Tool] = ()
 
 
@@ -221,6 +227,18 @@ def task_id(family: str, split: str, index: int) -> str:
   if index < 0:
     raise ValueError(f'{family}: task index {index}; indices start at 0.')
   return f'{family}/{split}/{index}'
+
+
+def varied_id(id: str, rng: np.random.Generator) -> tuple[str, str]:
+  """The id of a task that is like that of `id`, and its split.
+
+  `id` is of `task_id`, or of this.
+  """
+  family, split, _ = id.rsplit('/', 2)
+  number = int(rng.integers(2**62))
+  if split == _VARIED:
+    family, split = family.rsplit('/', 1)
+  return f'{family}/{split}/{_VARIED}/{number}', split
 
 
 def split_of(key: str) -> str:

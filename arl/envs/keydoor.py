@@ -81,6 +81,7 @@ def make(
     noisy=functools.partial(_noisy, fault),
     scores_steps=True,
     anchor=render,
+    vary=functools.partial(_vary, sides, system),
   )
 
 
@@ -119,6 +120,21 @@ def _task(
   length: int, sides: int, system: str, split: str, index: int
 ) -> episode.Task:
   id = base.task_id(f'keydoor/length={length}/sides={sides}', split, index)
+  return _drawn(length, sides, system, split, id)
+
+
+def _vary(
+  sides: int, system: str, task: episode.Task, rng: np.random.Generator
+) -> episode.Task:
+  """Another map, of as many doors or of fewer."""
+  id, split = base.varied_id(task.id, rng)
+  length = int(rng.integers(1, len(task.data['sides']) + 1))
+  return _drawn(length, sides, system, split, id)
+
+
+def _drawn(
+  length: int, sides: int, system: str, split: str, id: str
+) -> episode.Task:
   rng = random.Random(id)
   names = string.ascii_lowercase
   if length * (sides + 1) + 1 > len(names):

@@ -81,6 +81,7 @@ def make(
     parts=_parts,
     scores_steps=True,
     anchor=lambda state: state.last or state.task.prompt,
+    vary=_vary,
     tools=_tools({}),
   )
 
@@ -102,15 +103,35 @@ def _task(max_hops: int, split: str, index: int) -> episode.Task:
   id = base.task_id(f'tools/max_hops={max_hops}', split, index)
   rng = random.Random(id)
   if rng.random() < 1 / 3:
-    expression = base.draw(split, functools.partial(_draw_sum, rng))
-    answer = _calculate(expression)
-    return episode.Task(
-      id,
-      f'what is {expression}?',
-      {'plan': [f'calc({expression})'], 'records': {}, 'answer': answer},
-    )
+    return _sum(rng, split, id)
+  return _look_up(rng, rng.randint(0, max_hops), split, id)
+
+
+def _vary(task: episode.Task, rng: np.random.Generator) -> episode.Task:
+  """Another sum; or a look-up behind as many pointers or fewer."""
+  id, split = base.varied_id(task.id, rng)
+  drawn = random.Random(id)
+  if not task.data['records']:
+    return _sum(drawn, split, id)
+  hops = int(rng.integers(len(task.data['plan'])))
+  return _look_up(drawn, hops, split, id)
+
+
+def _sum(rng: random.Random, split: str, id: str) -> episode.Task:
+  expression = base.draw(split, functools.partial(_draw_sum, rng))
+  answer = _calculate(expression)
+  return episode.Task(
+    id,
+    f'what is {expression}?',
+    {'plan': [f'calc({expression})'], 'records': {}, 'answer': answer},
+  )
+
+
+def _look_up(
+  rng: random.Random, hops: int, split: str, id: str
+) -> episode.Task:
   names: list[str] = []
-  for _ in range(rng.randint(0, max_hops) + 1):
+  for _ in range(hops + 1):
     name = base.draw(split, functools.partial(_draw_name, rng))
     while name in names:
       name = base.draw(split, functools.partial(_draw_name, rng))

@@ -37,6 +37,20 @@ class Pool(NamedTuple):
     return self.env.task(base.TRAIN, index)
 
 
+class Told(NamedTuple):
+  """What a run says of its policy after a step.
+
+  Attributes:
+    change: how far the updates of the step moved the policy: mean |change of
+      log-prob| of a token; 0 where the curriculum does not ask for it.
+    values: tasks -> what the critic expects of each at its prompt; None where
+      the run has no critic of one number.
+  """
+
+  change: float = 0.0
+  values: Callable[[Sequence[episode.Task]], Sequence[float]] | None = None
+
+
 class Curriculum(NamedTuple):
   """How tasks are chosen.
 
@@ -45,19 +59,15 @@ class Curriculum(NamedTuple):
     choose: (state, step) -> (tasks, state). May be asked again in a step; what
       it gives then are other tasks. Fewer than a batch, or none, once there are
       no others.
-    observe: (state, groups, change) -> (state, facts). Told once a step of all
-      graded rollouts of the step, as the environment paid them, and how far the
-      updates after them moved the policy: mean |change of log-prob| of a token.
-      The facts are metrics.
-    moved: whether it reads `change`, which costs a scoring pass; else it is
-      told 0.
+    observe: (state, groups, Told) -> (state, facts). Called once a step, after
+      its updates, with all graded rollouts of the step, as the environment paid
+      them. The facts are metrics.
+    moved: whether it reads `Told.change`, which costs a scoring pass.
   """
 
   begin: Callable[[], State]
   choose: Callable[[State, int], tuple[list[episode.Task], State]]
-  observe: Callable[
-    [State, Sequence[episode.Group], float], tuple[State, Facts]
-  ]
+  observe: Callable[[State, Sequence[episode.Group], Told], tuple[State, Facts]]
   moved: bool = False
 
 
@@ -74,7 +84,7 @@ def shuffled(pool: Pool) -> Curriculum:
   return Curriculum(
     begin=lambda: {'batches': 0},
     choose=choose,
-    observe=lambda state, groups, change: (state, {}),
+    observe=lambda state, groups, told: (state, {}),
   )
 
 

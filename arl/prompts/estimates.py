@@ -56,18 +56,18 @@ def best(
     tasks = [pool.task(i) for i in chosen]
     return tasks, _written(arrays, [*taken, *chosen])
 
-  def observe(state, groups, change):
+  def observe(state, groups, told):
     arrays, _ = _read(state)
-    told = curricula.seen(groups, find)
+    seen = curricula.seen(groups, find)
     facts = {}
-    if len(told.places):
-      wanted = estimate.rate(arrays)[told.places]
-      error = np.abs(wanted - told.solved / told.tried)
+    if len(seen.places):
+      wanted = estimate.rate(arrays)[seen.places]
+      error = np.abs(wanted - seen.solved / seen.tried)
       facts = {
         'expected': float(np.mean(wanted)),
         'error': float(np.mean(error)),
       }
-    after, more = estimate.learn(arrays, told, change)
+    after, more = estimate.learn(arrays, seen, told.change)
     return _written(after, []), facts | more
 
   return curricula.Curriculum(begin, choose, observe, moved)
@@ -110,10 +110,10 @@ def kgps(
   zeros = np.zeros(pool.size)
   logits = lambda arrays: beliefs.Logits(arrays['mean'], arrays['variance'])
 
-  def learn(arrays, told, change):
-    before, at = logits(arrays), told.places
+  def learn(arrays, seen, change):
+    before, at = logits(arrays), seen.places
     mine = beliefs.Logits(before.mean[at], before.variance[at])
-    made = beliefs.corrected(mine, told.solved, told.tried)
+    made = beliefs.corrected(mine, seen.solved, seen.tried)
     mean, wide = before.mean.copy(), before.variance.copy()
     mean[at], wide[at] = made.belief
     drift = beliefs.common_drift(
@@ -148,11 +148,11 @@ def _counting(
   ones = np.ones(pool.size)
   counts = lambda arrays: beliefs.Counts(arrays['won'], arrays['lost'])
 
-  def learn(arrays, told, change):
+  def learn(arrays, seen, change):
     del change
-    before, at = counts(arrays), told.places
+    before, at = counts(arrays), seen.places
     mine = beliefs.Counts(before.won[at], before.lost[at])
-    after = beliefs.counted(mine, told.solved, told.tried, keep=keep)
+    after = beliefs.counted(mine, seen.solved, seen.tried, keep=keep)
     won, lost = before.won.copy(), before.lost.copy()
     won[at], lost[at] = after
     return {'won': won, 'lost': lost}, {}

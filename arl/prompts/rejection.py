@@ -62,20 +62,21 @@ def uncertain(
   What WebRL (arXiv:2411.02337) replays: a turn counts if exp of the mean
   log-prob of its tokens, as sampled, is above `low` and not above `high`; the
   others go off the mask. Rows without a turn that counts are dropped, and so
-  are those of unknown log-probs. Left out: that there are at most twice as many
-  as new episodes, and the policy that scores old ones anew.
+  are those of unknown log-probs. `webrl.successes` replays old ones as well, at
+  most twice as many as new ones and scored by the policy of now.
   """
   made = []
   for group in groups:
     found = [one for rows in trajectories(group) if right(rows) for one in rows]
-    cut = [_between(one, low, high) for one in found]
+    cut = [between(one, low, high) for one in found]
     kept = [one for one in cut if np.any(one.mask)]
     if kept:
       made.append(group._replace(episodes=[e._replace(row=0) for e in kept]))
   return made
 
 
-def _between(one: episode.Episode, low: float, high: float) -> episode.Episode:
+def between(one: episode.Episode, low: float, high: float) -> episode.Episode:
+  """The episode with the turns whose likelihood is in (low, high] alone."""
   mask = np.zeros_like(one.mask)
   for turn in np.unique(one.turn[one.mask]):
     mine = one.mask & (one.turn == turn)

@@ -38,6 +38,8 @@ class Now(NamedTuple):
     max_age: the most versions by which an item may lie behind.
     progress: share of the run that is done.
     rng: of this draw alone.
+    score: episodes -> log-probs of their tokens, [n] each, under the policy
+      that sampled the fresh items.
   """
 
   version: int
@@ -45,6 +47,7 @@ class Now(NamedTuple):
   max_age: int
   progress: float
   rng: np.random.Generator
+  score: Callable[[Sequence[episode.Episode]], Sequence[np.ndarray]]
 
 
 class Drawn(NamedTuple):

@@ -14,7 +14,7 @@ _COLUMNS = ('tokens', 'mask', 'logp', 'rewards', 'turn')
 def to_json(one: episode.Episode) -> dict[str, Any]:
   """An episode as JSON; its arrays as bytes, so that nothing is rounded."""
   return {
-    'task': task_to_json(one.task),
+    'task': episode.task_to_json(one.task),
     'sample': one.sample,
     'status': one.status,
     'error': one.error,
@@ -30,7 +30,7 @@ def to_json(one: episode.Episode) -> dict[str, Any]:
 def from_json(made: Mapping[str, Any]) -> episode.Episode:
   """The episode that `to_json` wrote."""
   return episode.Episode(
-    task=task_from_json(made['task']),
+    task=episode.task_from_json(made['task']),
     sample=made['sample'],
     status=made['status'],
     error=made['error'],
@@ -42,20 +42,6 @@ def from_json(made: Mapping[str, Any]) -> episode.Episode:
     extras={name: _unpacked(x) for name, x in made['extras'].items()},
     **{name: _unpacked(made['columns'][name]) for name in _COLUMNS},
   )
-
-
-def task_to_json(task: episode.Task) -> dict[str, Any]:
-  """A task as JSON; its data is JSON already."""
-  return {
-    **task._asdict(),
-    'data': dict(task.data),
-    'example': list(task.example),
-  }
-
-
-def task_from_json(made: Mapping[str, Any]) -> episode.Task:
-  """The task that `task_to_json` wrote."""
-  return episode.Task(**{**made, 'example': tuple(made['example'])})
 
 
 def _packed(x: Any) -> list:

@@ -77,7 +77,7 @@ class Gather(NamedTuple):
   Attributes:
     begin: () -> Kept, before the first step.
     collect: (kept, step, version of the sampler, knobs) -> (Gathered, Kept).
-    learn: (kept, Gathered, how far the policy moved) -> (Kept, metrics).
+    learn: (kept, Gathered, what is told of the policy) -> (Kept, metrics).
     moved: whether `learn` reads how far the policy moved.
   """
 
@@ -85,7 +85,9 @@ class Gather(NamedTuple):
   collect: Callable[
     [Kept, int, int, Mapping[str, float]], tuple[Gathered, Kept]
   ]
-  learn: Callable[[Kept, Gathered, float], tuple[Kept, dict[str, float]]]
+  learn: Callable[
+    [Kept, Gathered, curricula.Told], tuple[Kept, dict[str, float]]
+  ]
   moved: bool
 
 
@@ -118,6 +120,7 @@ def make(
       max_age=config.prompts.max_age,
       progress=step / config.steps,
       rng=np.random.default_rng((config.seed, step, _REPLAYING)),
+      score=functools.partial(_score, world.engine, limits['temperature']),
     )
     drawn = again.draw(kept.buffer, ready, now)
     groups = distinct([item.group for item in drawn.items])
@@ -134,13 +137,18 @@ def make(
     got = got._replace(groups=groups, facts=got.facts | facts)
     return got, kept._replace(buffer=drawn.buffer)
 
-  def learn(kept, got, change):
-    chosen, facts = curriculum.observe(kept.chosen, got.fresh, change)
+  def learn(kept, got, told):
+    chosen, facts = curriculum.observe(kept.chosen, got.fresh, told)
     spreads, seen = watch(kept.spreads, got.fresh)
     facts = {f'prompts/{name}': x for name, x in (facts | seen).items()}
     return kept._replace(chosen=chosen, spreads=spreads), facts
 
   return Gather(begin, collect, learn, curriculum.moved)
+
+
+def _score(engine, temperature, episodes):
+  rows = [one.tokens.tolist() for one in episodes]
+  return engine.score(rows, temperature)
 
 
 def _play(
@@ -250,11 +258,11 @@ def from_json(made: Any) -> Kept:
 
 def _item_to_json(item: replay.Item) -> dict[str, Any]:
   episodes = [stored.to_json(one) for one in item.group.episodes]
-  made = {'task': stored.task_to_json(item.group.task), 'episodes': episodes}
+  made = {'task': episode.task_to_json(item.group.task), 'episodes': episodes}
   return {**made, 'version': item.version, 'uses': item.uses}
 
 
 def _item_from_json(made: Any) -> replay.Item:
   episodes = [stored.from_json(one) for one in made['episodes']]
-  group = episode.Group(stored.task_from_json(made['task']), episodes)
+  group = episode.Group(episode.task_from_json(made['task']), episodes)
   return replay.Item(group, made['version'], made['uses'])

@@ -31,6 +31,7 @@ from arl.train import (
   metrics,
   outcome,
   progress,
+  promise,
   settings,
   state,
   telling,
@@ -156,7 +157,10 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
       doctor.keep(step + 1, parts, data)
       now = state.end_batch(now, config.model.average)
       hand_over(now.params, step + 1)
-      kept, learnt = gathering.learn(kept, got, change)
+      about = promise.told(
+        learner, now.params, world.chat, config.rollout.context, change
+      )
+      kept, learnt = gathering.learn(kept, got, about)
 
       # Watch.
       row = {name: np.mean(jax.device_get(v)) for name, v in seen.items()}

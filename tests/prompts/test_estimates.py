@@ -42,7 +42,7 @@ def run(made, steps, solve, change=0.1, rounds=1):
       tasks += more
     chosen.append([index(task) for task in tasks])
     groups = [group(task.id, solve(index(task)), 8) for task in tasks]
-    state, facts = made.observe(state, groups, change)
+    state, facts = made.observe(state, groups, curricula.Told(change))
   return chosen, state, facts
 
 
@@ -125,7 +125,9 @@ def test_a_state_that_went_through_json_chooses_the_same(make):
     tasks, state = made.choose(state, step)
     assert [index(task) for task in tasks] == whole[step]
     groups = [group(t.id, index(t) % 9, 8) for t in tasks]
-    state, _ = made.observe(json.loads(json.dumps(state)), groups, 0.1)
+    state, _ = made.observe(
+      json.loads(json.dumps(state)), groups, curricula.Told(0.1)
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ def item(name, *rewards, version=0, uses=0):
   return replay.Item(group, version, uses)
 
 
-def now(version=0, *, batch=4, max_age=2, progress=0.0, seed=0):
+def now(version=0, *, batch=4, max_age=2, progress=0.0, seed=0, score=None):
   rng = np.random.default_rng(seed)
-  return replay.Now(version, batch, max_age, progress, rng)
+  return replay.Now(version, batch, max_age, progress, rng, score)
 
 
 def names(items):

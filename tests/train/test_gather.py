@@ -1,9 +1,9 @@
 """What a step trains on, and which settings of it are refused."""
 
 import pytest
-import test_select
 import tiny
 
+from arl import episode
 from arl.train import build, choosing, gather
 
 
@@ -14,9 +14,11 @@ def refusal(**blocks):
 
 
 def test_groups_of_one_task_are_kept_apart():
-  groups = [test_select.group(n, [1], [0]) for n in ('a', 'b', 'a', 'a')]
+  first, second = episode.groups(tiny.episodes(2, 2))
+  groups = [first, second, first, first]
   made = gather.distinct(groups)
-  assert [g.task.id for g in made] == ['a', 'b', 'a/again/1', 'a/again/2']
+  a, b = first.task.id, second.task.id
+  assert [g.task.id for g in made] == [a, b, f'{a}/again/1', f'{a}/again/2']
   assert made[0] is groups[0]
   for group in made:
     assert {e.task.id for e in group.episodes} == {group.task.id}

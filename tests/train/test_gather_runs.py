@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tiny
 
+from arl.envs import base
 from arl.train import checkpoint, gather, loop
 
 pytestmark = pytest.mark.usefixtures('compiled_once')
@@ -98,3 +99,34 @@ def test_what_is_kept_goes_through_a_checkpoint(run, model_folder):
     for each in one.group.episodes:
       versions = each.extras['rollout_version'][each.mask]
       assert np.all(versions == one.version)
+
+
+def test_webrl_with_its_critic(model_folder, tmp_path):
+  """Variations are judged by the critic, and successes are replayed."""
+  made = settings(model_folder, 'kalman')
+  made.method = {'name': 'offpolicy.tis', 'base': 'ppo.ppo'}
+  made.env = {'name': 'test_gather_runs.varying'}
+  made.prompts.choose = {
+    'name': 'webrl.phases', 'steps': 2, 'low': 0.0, 'high': 1.0,
+  }  # fmt: skip
+  made.prompts.replay = {'name': 'webrl.successes', 'low': 0.0, 'high': 1.0}
+  made.prompts.update(max_age=9, least_spread=0.0)
+  made.eval.crossed = 0
+  now = loop.train(made, tmp_path / 'whole')
+  rows = tiny.rows(tmp_path / 'whole')
+  assert rows[1]['prompts/made'] == 8
+  assert 0 <= rows[1]['prompts/kept'] <= 8
+  assert sum(row['replay/drawn'] for row in rows) > 0
+  tiny.cut(tmp_path / 'whole', tmp_path / 'cut', 2)
+  tiny.same(loop.train(made, tmp_path / 'cut'), now)
+  assert tiny.rows(tmp_path / 'cut') == rows
+
+
+def varying():
+  """The letters, whose tasks vary."""
+
+  def vary(task, rng):
+    id, _ = base.varied_id(task.id, rng)
+    return task._replace(id=id)
+
+  return tiny.letters()._replace(vary=vary)
