@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from arl import episode, kinds
+from arl.rollout import pieces
 
 
 def of(
@@ -27,8 +28,9 @@ def of(
     parts: action text -> the kind of each of its characters.
   """
   made = np.full(len(one.tokens), kinds.OTHER, np.int32)
+  said = one.mask | one.extras.get(pieces.FORCED, False)
   for index, exchange in enumerate(one.exchanges):
-    places = np.flatnonzero(one.mask & (one.turn == index))
+    places = np.flatnonzero(said & (one.turn == index))
     ids = [int(i) for i in one.tokens[places]]
     known = list(parts(exchange.action))
     start = 0
@@ -36,4 +38,4 @@ def of(
       end = max(start, len(decode(ids[:count])))
       mine, start = known[start:end], end
       made[place] = max(mine, key=mine.count) if mine else kinds.FORMAT
-  return made
+  return np.where(one.mask, made, np.int32(kinds.OTHER))

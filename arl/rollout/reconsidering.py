@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from arl import episode
+from arl.rollout import pieces
 
 BETWEEN = '|'  # stands between phrases that are written as one text
 
@@ -43,15 +44,16 @@ def of(
   """
   pattern = re.compile('|'.join(map(_whole, said)), re.IGNORECASE)
   made = np.zeros(len(one.tokens), bool)
-  for index in np.unique(one.turn[one.mask]):
-    places = np.flatnonzero(one.mask & (one.turn == index))
+  action = one.mask | one.extras.get(pieces.FORCED, False)
+  for index in np.unique(one.turn[action]):
+    places = np.flatnonzero(action & (one.turn == index))
     ids = [int(i) for i in one.tokens[places]]
     ends = np.array([len(decode(ids[:n])) for n in range(1, len(ids) + 1)])
     starts = np.concatenate([[0], ends[:-1]])
     for found in pattern.finditer(decode(ids)):
       inside = (starts < found.end()) & (ends > found.start())
       made[places[inside]] = True
-  return made
+  return made & one.mask
 
 
 def _whole(phrase: str) -> str:

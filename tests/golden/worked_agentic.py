@@ -9,6 +9,7 @@ from arl import kinds, levels
 from arl.kernels import advantages, gates, ratios, returns, segments, states
 from arl.methods import binding
 from arl.rewards import rubrics, steps
+from arl.rollout import distances
 
 # Four trajectories through states by name; the first two reach the goal.
 PATHS = 'abd', 'acabd', 'ace', 'abe'
@@ -230,6 +231,14 @@ def _observed():
   return {**made, 'mask': on}
 
 
+# The actions of four rollouts, the last of which has ended.
+ACTIONS = 'LLRU', 'LLRU', 'LLRD', 'LL'
+
+
+def _selective():
+  return distances.pairwise(distances.prefixes(ACTIONS, 4))
+
+
 TABLE: w.Table = {
   'gigpo.AE': _each(w.kernel(advantages.group_normalize, _walks)),
   'gigpo.AS': _flat(w.credit('states.gigpo', _walks, name='turn_advantage')),
@@ -288,6 +297,7 @@ TABLE: w.Table = {
   'baton_bfa.w_neg': _tilted(-1.0),
   'vineppo': _flat(w.credit('critics.vineppo', _vines)),
   'vps.delta': lambda: steps.belief_shifts((0.1, 0.15, 0.6, 0.55, 0.9)),
+  'selective': _selective,
   'trca.r': lambda: rubrics.trca(
     (0.2, -0.1, 0.2, 0.1), ({'one'}, (), (), {'two'}), ('one', 'two')
   ),

@@ -118,3 +118,13 @@ def test_the_tools_tell_their_parts():
     *[OTHER] * 2, FORMAT,
   ]  # fmt: skip
   assert not made[~one.mask].any()
+
+
+def test_what_was_forced_has_no_kind_but_shifts_none():
+  one = acted(('naa', [0, 1, 1, END]))
+  forced = np.arange(len(one.tokens)) == 1
+  one = one._replace(mask=one.mask & ~forced, extras={'forced': forced})
+  made = of(one, ['n', 'a'], by_letter)
+  assert made.tolist() == [
+    OTHER, OTHER, ARGUMENTS, ARGUMENTS, FORMAT, OTHER, OTHER,
+  ]  # fmt: skip

@@ -79,3 +79,11 @@ def test_nothing_sampled_is_nothing_marked():
 def test_empty_phrases(text):
   with pytest.raises(ValueError, match='none of them empty'):
     reconsidering.phrases(text)
+
+
+def test_what_was_forced_is_read_and_not_marked():
+  one = said('wait')
+  forced = np.arange(len(one.tokens)) == 1
+  one = one._replace(mask=one.mask & ~forced, extras={'forced': forced})
+  found = reconsidering.of(one, decode, ('wait',))
+  assert found.tolist() == [False, False, True, True, True]
