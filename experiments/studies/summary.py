@@ -94,11 +94,11 @@ _SECTIONS = (
     ' tokens of answers count. Retries: a chain of two doors within 14 turns,'
     ' by a simulated policy that learns from a failure in which rooms it saw'
     ' keys. Along an expert: 12 batches of 8 episodes of the forks, four'
-    ' answers to each step. Branches: drawn responses of 180 tokens, two of which'
-    ' decide: they are as uncertain as eight turns of phrase, and the 32 tokens'
-    ' after them are likelier to the policy than to the reference by the gain,'
-    ' in nats a token, under noise of deviation 1. Means over seeds with their'
-    ' 95 % t intervals.',
+    ' answers to each step. Branches: drawn responses of 180 tokens, two of'
+    ' which decide: they are as uncertain as eight turns of phrase, and the 32'
+    ' tokens after them are likelier to the policy than to the reference by the'
+    ' gain, in nats a token, under noise of deviation 1. Means over seeds with'
+    ' their 95 % t intervals.',
   ),
   (
     'worlds',
