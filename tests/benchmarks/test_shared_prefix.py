@@ -20,7 +20,8 @@ def test_both_sides_take_the_same_step(monkeypatch, compiled_once):
   assert seen['unique'] <= seen['computed'] < 0.7
   memory = seen['megabytes']
   assert 0 < memory[prefixes.SHARED] < memory[prefixes.OWN]
-  assert all(len(times) == 2 for times in seen['seconds'].values())
+  for times in seen['seconds'].values():
+    assert len(times) == 2 and all(one['time'] > 0 for one in times)
 
 
 def test_branches_share_ten_turns():
@@ -33,16 +34,20 @@ def test_branches_share_ten_turns():
 
 
 def test_lines(capsys):
+  took = lambda *seconds: [{'time': x, 'processor': 0.9 * x} for x in seconds]
   seen = {
-    'seconds': {prefixes.OWN: [4.0, 2.0, 2.0], prefixes.SHARED: [1.0, 0.5, 0.5]},
+    'seconds': {
+      prefixes.OWN: took(4.0, 2.0, 2.0),
+      prefixes.SHARED: took(1.0, 0.5, 0.5),
+    },
     'megabytes': {prefixes.OWN: 8.0, prefixes.SHARED: 2.0},
     'unique': 0.2,
     'computed': 0.21,
-  }  # fmt: skip
+  }
   row = shared_prefix.tell('x', seen)
   told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
   lines = {line['name']: line for line in told}
-  np.testing.assert_allclose(lines['x/time']['value'], 0.25)
-  assert lines['x/over_share']['value'] == 1.25
-  assert lines['x/over_share']['aim'] == '<= 1.2'
-  assert 'missed' in row and '1.25 (1.25 to 1.25)' in row
+  np.testing.assert_allclose(lines['x/own']['value'], 2000)
+  assert lines['x/time']['value'] == lines['x/processor']['value'] == 1.25
+  assert lines['x/time']['aim'] == '<= 1.2'
+  assert row.count('1.25 (1.25 to 1.25), missed') == 2
