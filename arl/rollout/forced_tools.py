@@ -63,6 +63,7 @@ def in_mixture(syntax: str) -> Strategy:
 
   strategy = _strategy(syntax, take, scored=True)
   strategy.lacks = frozenset({'rollout_entropy'})  # type: ignore[attr-defined]
+  strategy.mixes = True  # type: ignore[attr-defined]
   return strategy
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import ml_collections
 import numpy as np
 
-from arl import episode
+from arl import episode, methods
+from arl.methods import binding, compose
 from arl.rollout import strategies
 from arl.train import taught
 
@@ -66,12 +67,32 @@ def check(
       f'config.eval.strategy is {config.eval.strategy}, which reads the knobs'
       f' {sorted(read_by(evaluates))} of training; choose another.'
     )
+  if getattr(strategy, 'mixes', False) and not _weighs(config.method):
+    raise ValueError(
+      f'config.rollout.strategy is {name}, which stores the log-probs of a'
+      f' mixture, but {config.method.name} reads no rollout_logp and would take'
+      ' forced tokens for likely ones; choose a method that weighs by it, such'
+      ' as offpolicy.tis, or forced_tools.masked.'
+    )
   teacher = config.model.teacher
   if TEMPERATURE in knobs and teacher and taught.served(teacher):
     raise ValueError(
       'config.knobs.temperature is set, but servers score at temperature 1'
       ' alone; leave it out, or set config.model.teacher to a folder.'
     )
+
+
+def _weighs(block: ml_collections.ConfigDict) -> bool:
+  """Whether a method reads the behavior's log-probs."""
+  keywords = block.to_dict()
+  made = methods.make(keywords.pop('name'), **keywords)
+  if not isinstance(made, compose.Objective | compose.Term):
+    return True  # a whole method does not tell
+  return any(
+    'rollout_logp' in binding.read_by(kernel)
+    for term in compose.terms_of(made)
+    for _, kernel in (*term.credit, *term.loss)
+  )
 
 
 def play(

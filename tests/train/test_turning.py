@@ -236,6 +236,12 @@ def test_a_run_by_each_strategy(model_folder, tmp_path, name):
       "asks the environment for 'tools'",
     ),
     (
+      {'rollout': {'strategy': 'forced_tools.mixed'},
+       'knobs': {'tool_eps': LINEAR},
+       'env': {'name': 'tools.make'}},
+      'reads no rollout_logp',
+    ),
+    (
       {'model': {'teacher': 'http://x'}, 'knobs': {'temperature': COSINE}},
       'servers score at temperature 1',
     ),
@@ -296,3 +302,16 @@ def test_stamps_are_of_every_token():
   (one,) = tiny.episodes(1, 1)
   made = turning.stamped(one, 0.8)
   np.testing.assert_allclose(made.extras[turning.COLUMN], 0.8)
+
+
+def test_a_method_that_weighs_may_have_a_mixture():
+  base = {'name': 'grpo.dapo'}
+  build.check(
+    tiny.config(
+      'some/folder',
+      rollout={'strategy': 'forced_tools.mixed'},
+      knobs={'tool_eps': LINEAR},
+      env={'name': 'tools.make'},
+      method={'name': 'offpolicy.tis', 'base': base, 'low': 0.0, 'high': 2.0},
+    )
+  )
