@@ -22,9 +22,6 @@ from absl import app, flags
 from arl.evaluate import checklist, doctor, findings, limits
 from arl.train import metrics, watch
 
-_WORKDIR = flags.DEFINE_string('workdir', None, 'The folder of a run.')
-_JSON = flags.DEFINE_bool('json', False, 'A JSON object a line.')
-_LIMITS = flags.DEFINE_bool('limits', False, 'Print the limits, and be done.')
 _WIDTH = 80
 _SHOWN = 400  # characters of a sample
 
@@ -107,27 +104,35 @@ def table() -> str:
   return '\n'.join(rows)
 
 
-def main(argv: list[str]) -> None:
-  if len(argv) > 1:
-    raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
-  if _LIMITS.value:
-    print(table())
-    return
-  if _WORKDIR.value is None:
-    raise app.UsageError('name the folder of a run: --workdir=DIR')
+def examine(folder: pathlib.Path, as_json: bool) -> int:
+  """Prints what is wrong with a run; the exit status."""
   try:
-    facts = list(told(read(pathlib.Path(_WORKDIR.value))))
+    facts = list(told(read(folder)))
   except (OSError, ValueError) as error:
     print(error, file=sys.stderr)
-    sys.exit(2)
-  if _JSON.value:
+    return 2
+  if as_json:
     for fact in facts:
       print(json.dumps(fact))
   else:
     print(text(facts))
-  if any(fact['state'] == findings.TRIPS for fact in facts):
-    sys.exit(1)
+  return int(any(fact['state'] == findings.TRIPS for fact in facts))
+
+
+def main(argv: list[str]) -> None:
+  if len(argv) > 1:
+    raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
+  given = flags.FLAGS
+  if given.limits:
+    print(table())
+  elif given.workdir is None:
+    raise app.UsageError('name the folder of a run: --workdir=DIR')
+  else:
+    sys.exit(examine(pathlib.Path(given.workdir), given.json))
 
 
 if __name__ == '__main__':
+  flags.DEFINE_string('workdir', None, 'The folder of a run.')
+  flags.DEFINE_bool('json', False, 'A JSON object a line.')
+  flags.DEFINE_bool('limits', False, 'Print the limits, and be done.')
   app.run(main)
