@@ -34,18 +34,20 @@ BLOCK = 64  # fewer waste less at the ends of paths, but read keys more often
 # of its trie can be read, int32 [M * R, Q], -1 for none; and where in its R * Q
 # each token of a row is, int32 [M * R, T].
 PLACES, NODES = 'prefix_places', 'prefix_nodes'
-# What a token's state, or what is read off it, depends on beside tokens.
-_READ = (routing.COLUMN, *sorted(set(columns_lib.IDS.values())))
+# What else than tokens a state, or what `forward` reads off it, depends on.
+_READ = (
+  routing.COLUMN, 'rollout_temperature', *sorted({*columns_lib.IDS.values()}),
+)  # fmt: skip
 _HEAT = 'rollout_temperature'
 
 
 def place(columns: Mapping[str, Any], microbatch: int) -> dict[str, np.ndarray]:
   """The trie of each microbatch, as the columns PLACES and NODES.
 
-  Tokens are one node where all up to them is alike, and experts that are
-  replayed and ids that a teacher elsewhere has told with it. Of the copies of a
-  node one on the mask is read, if any is. Q, the same for all, is rounded up to
-  one of eight lengths an octave, so that few are ever compiled.
+  Tokens are one node where all up to them is alike: temperatures, experts that
+  are replayed and ids that a teacher elsewhere has told as well. Of the copies
+  of a node one on the mask is read, if any is. Q, the same for all, is rounded
+  up to one of eight lengths an octave, so that few are ever compiled.
 
   Args:
     columns: numpy arrays [M * R, T], of a batch.
@@ -122,7 +124,8 @@ def _code(columns) -> np.ndarray:
   read = [columns['tokens'], *(columns[n] for n in _READ if n in columns)]
   if _HEAT in columns:
     read.append(np.asarray(columns[_HEAT], np.float32).view(np.int32))
-  parts = [np.asarray(x).reshape(*shape, -1) for x in read]
+  bits = lambda x: x.view(np.int32) if x.dtype == np.float32 else x
+  parts = [bits(np.asarray(x)).reshape(*shape, -1) for x in read]
   return np.ascontiguousarray(np.concatenate(parts, -1), '>i4')
 
 

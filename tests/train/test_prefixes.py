@@ -219,6 +219,9 @@ def test_columns(keywords, drawn):
   ids = 3 * columns['tokens'] + columns['positions']
   ids = np.stack([ids % 8, (ids + 1) % 9], -1)
   columns['old_ids'] = np.where(columns['mask'][..., None], ids, 0)
+  # Some were sampled hotter than others.
+  hot = np.where(columns['seq'].ids % 3 == 1, 1.5, 0.7)
+  columns['rollout_temperature'] = hot.astype(np.float32)
   assert_equal(run(columns), run(shared(columns)))
 
 
