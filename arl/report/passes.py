@@ -1,0 +1,72 @@
+"""pass@k over k, of several policies, as a PNG file."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib import axes, figure
+from matplotlib.backends import backend_agg
+
+_COLORS, _MARKERS = ('#0072b2', '#d55e00', '#009e73', '#cc79a7'), 'os^D'
+_INK, _FAINT = '#333333', '#dddddd'
+
+
+class Curve(NamedTuple):
+  """pass@k and its interval, a number each of `ks`."""
+
+  ks: Sequence[int]
+  mean: Sequence[float]
+  low: Sequence[float] | None = None
+  high: Sequence[float] | None = None
+
+
+def draw(
+  panels: Mapping[str, Mapping[str, Curve]], path: str | os.PathLike
+) -> None:
+  """Draws panels side by side, k on a logarithmic axis.
+
+  Args:
+    panels: title -> policy -> its curve.
+    path: of the PNG file to write.
+
+  Raises:
+    ValueError: there is no panel.
+  """
+  if not panels:
+    raise ValueError('passes: got no panels, expected one at least.')
+  size = 4.6 * len(panels), 3.6
+  drawing = figure.Figure(size, layout='constrained', dpi=150)
+  for place, (title, curves) in enumerate(panels.items(), start=1):
+    axis = drawing.add_subplot(1, len(panels), place)
+    for style, (name, curve) in enumerate(curves.items()):
+      _draw(axis, name, curve, style % len(_COLORS))
+    _dress(axis, title)
+  # As in the other pictures: no display, no global state, equal files.
+  canvas = backend_agg.FigureCanvasAgg(drawing)
+  with open(path, 'wb') as file:
+    canvas.print_png(file, metadata={'Software': None})
+
+
+def _draw(axis: axes.Axes, name: str, curve: Curve, style: int) -> None:
+  color = _COLORS[style]
+  axis.plot(
+    curve.ks, curve.mean, label=name, color=color, marker=_MARKERS[style],
+    markersize=4, linewidth=1.6,
+  )  # fmt: skip
+  if curve.low is not None and curve.high is not None:
+    low, high = np.asarray(curve.low), np.asarray(curve.high)
+    axis.fill_between(curve.ks, low, high, color=color, alpha=0.18, linewidth=0)
+
+
+def _dress(axis: axes.Axes, title: str) -> None:
+  axis.set_title(title, fontsize=10, loc='left', color=_INK)
+  axis.set_xscale('log', base=2)
+  axis.set_xlabel('k', color=_INK)
+  axis.set_ylabel('pass@k', color=_INK)
+  axis.set_ylim(-0.03, 1.03)
+  axis.grid(True, color=_FAINT, linewidth=0.6)
+  axis.set_axisbelow(True)
+  axis.tick_params(colors=_INK, labelsize=8)
+  axis.spines[['top', 'right']].set_visible(False)
+  axis.legend(fontsize=8, frameon=True, framealpha=0.8, edgecolor='none')
