@@ -15,19 +15,17 @@ from arl.kernels import advantages
 
 def share(
   rewards: jax.Array,
-  stage: jax.Array,
+  chosen: jax.Array,
   mask: jax.Array,
   seq: levels.Level,
   group: levels.Level,
-  *,
-  stages: tuple[int, ...],
 ) -> jax.Array:
-  """The mean R of the sequences of a group that are of some stages.
+  """The mean R of the sequences of a group that are chosen, bool [B, T].
 
   What was earned there of what could be. 0 where a group has none.
   """
   score = levels.total(jax.lax.stop_gradient(rewards), seq, mask)
-  here = jnp.isin(stage, jnp.array(stages)) & levels.last(seq, mask)
+  here = chosen & levels.last(seq, mask)
   return jnp.where(mask, levels.mean(score, group, here), 0)
 
 
@@ -47,10 +45,10 @@ def episode_reward(
   is what was earned of the last. It is not centred: all that was sampled in an
   episode that went well becomes likelier. `centered` takes that out.
   """
-  columns = rewards, stage, mask, seq, group
-  evidence = share(*columns, stages=(kinds.EVIDENCE,))
-  decided = share(*columns, stages=(kinds.DECISION, kinds.INTENT))
-  intent = share(*columns, stages=(kinds.INTENT,))
+  earned = lambda chosen: share(rewards, chosen, mask, seq, group)
+  evidence = earned(stage == kinds.EVIDENCE)
+  decided = earned((stage == kinds.DECISION) | (stage == kinds.INTENT))
+  intent = earned(stage == kinds.INTENT)
   gate = lambda x: jax.nn.sigmoid(sharpness * x)
   return jnp.where(mask, (gate(evidence) + gate(decided)) * intent, 0)
 

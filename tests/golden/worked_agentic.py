@@ -194,7 +194,11 @@ def _expert():
 
 
 def _gated(*stages: int) -> w.Row:
-  share = w.kernel(gates.share, _expert, stages=stages)
+  chosen = lambda: {
+    **_expert(),
+    'chosen': jnp.isin(_expert()['stage'], jnp.array(stages)),
+  }
+  share = w.kernel(gates.share, chosen)
   return lambda: 1 / (1 + np.exp(-share().compressed()[0]))
 
 
