@@ -3,10 +3,12 @@
 import itertools
 import math
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import worked
 
+from arl import levels
 from arl.kernels import advantages, groups
 
 
@@ -37,3 +39,42 @@ def test_the_identity_of_advantages(rewards):
   np.testing.assert_allclose(got, 2 * sigma**2, rtol=1e-6)
   got = mean_size(advantages.group_normalize, ddof=0, eps=1e-8)
   np.testing.assert_allclose(got, 2 * sigma, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+  'kernel',
+  [
+    advantages.group_center,
+    advantages.group_normalize,
+    advantages.leave_one_out,
+    advantages.sign_balanced,
+    advantages.pair_sign,
+    advantages.best_of_group,
+    advantages.length_weighted,
+  ],
+)
+def test_groups_of_different_sizes_are_credited_by_themselves(kernel):
+  """Strategies give tasks different numbers of rollouts."""
+  rng, sizes = np.random.default_rng(0), (2, 4, 7, 1)
+  total, width = sum(sizes), 3
+  rewards = np.zeros((total, width), np.float32)
+  rewards[:, -1] = rng.integers(0, 3, total)
+  group = np.repeat(np.arange(len(sizes)), sizes)
+
+  def credited(rows):
+    number, (n, members) = len(sizes), (len(rows), group[rows])
+    column = lambda x: jnp.asarray(np.repeat(x[:, None], width, 1), jnp.int32)
+    return kernel(
+      jnp.asarray(rewards[rows]),
+      jnp.ones((n, width), bool),
+      levels.level(column(np.arange(n)), n),
+      levels.level(column(members), number),
+    )
+
+  together = credited(np.arange(total))
+  assert np.any(together != 0)
+  for number in range(len(sizes)):
+    rows = np.flatnonzero(group == number)
+    np.testing.assert_allclose(
+      together[rows], credited(rows), rtol=1e-5, atol=1e-6
+    )
