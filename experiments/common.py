@@ -63,6 +63,7 @@ def base() -> ml_collections.ConfigDict:
         'max_turns': 5,
         'turn_tokens': 24,
         'response_tokens': 128,
+        'budget': 0,  # 0 for no end within a step
         'seconds': 0.0,  # 0 for no limit
         'context': 128,
         'temperature': 1.0,
@@ -81,6 +82,7 @@ def base() -> ml_collections.ConfigDict:
         'choose': {'name': 'curricula.shuffled'},
         'rounds': 1,
         'max_age': 0,
+        'in_flight': 0,
         'select': 'select.varied',
         'scale': 0.0,
         'least_spread': 0.0,

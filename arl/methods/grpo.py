@@ -86,7 +86,7 @@ def dapo(
   """DAPO's loss (Yu et al., arXiv:2503.14476).
 
   Changes: clip-higher, every token of the batch weighs the same, no KL. Its
-  other parts stand beside it: dynamic sampling (`prompts.select`, or
+  other parts stand beside it: dynamic sampling (`prompts.rounds`, or without it
   `filters.live_groups`), overlong shaping (`filters.overlong_shaped`) and
   overlong filtering (`filters.finished`). Status: published, official code
   read.

@@ -19,8 +19,8 @@ def to_json(one: episode.Episode) -> dict[str, Any]:
     'status': one.status,
     'error': one.error,
     'row': one.row,
-    'columns': {name: _packed(getattr(one, name)) for name in _COLUMNS},
-    'extras': {name: _packed(x) for name, x in one.extras.items()},
+    'columns': {name: packed(getattr(one, name)) for name in _COLUMNS},
+    'extras': {name: packed(x) for name, x in one.extras.items()},
     'exchanges': [
       [each.action, list(each.turn), each.anchor] for each in one.exchanges
     ],
@@ -39,18 +39,20 @@ def from_json(made: Mapping[str, Any]) -> episode.Episode:
       episode.Exchange(action, episode.Turn(*turn), anchor)
       for action, turn, anchor in made['exchanges']
     ),
-    extras={name: _unpacked(x) for name, x in made['extras'].items()},
-    **{name: _unpacked(made['columns'][name]) for name in _COLUMNS},
+    extras={name: unpacked(x) for name, x in made['extras'].items()},
+    **{name: unpacked(made['columns'][name]) for name in _COLUMNS},
   )
 
 
-def _packed(x: Any) -> list:
+def packed(x: Any) -> list:
+  """An array as JSON: its dtype, shape and bytes."""
   array = np.asarray(x)
   data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
   return [array.dtype.str, list(array.shape), data]
 
 
-def _unpacked(made: list) -> np.ndarray:
+def unpacked(made: list) -> np.ndarray:
+  """The array that `packed` wrote."""
   kind, shape, data = made
   flat = np.frombuffer(base64.b64decode(data), np.dtype(kind))
   return flat.reshape(shape).copy()

@@ -83,11 +83,12 @@ def check(config: ml_collections.ConfigDict, env: base.Env) -> None:
     )
   curriculum(config, env)
   stale = replay_of(config).stale
-  if p.max_age and not stale and p.rounds == 1:
+  _check_parts(config)
+  if p.max_age and not stale and p.rounds == 1 and not config.rollout.budget:
     raise ValueError(
       f'config.prompts.max_age is {p.max_age}, but nothing is left over to be'
       ' trained on later; set it to 0, or prompts.rounds above 1, or'
-      ' prompts.replay.'
+      ' prompts.replay, or rollout.budget.'
     )
   if stale and not p.max_age:
     raise ValueError(
@@ -101,6 +102,40 @@ def check(config: ml_collections.ConfigDict, env: base.Env) -> None:
       ' what older weights sampled for its own: nothing in it reads'
       ' rollout_logp; set it to 0, or method.name to a correction such as'
       " 'offpolicy.tis', with this method as its base."
+    )
+
+
+def _check_parts(config: ml_collections.ConfigDict) -> None:
+  """Refuses episodes in parts where something needs them whole."""
+  r, p = config.rollout, config.prompts
+  if r.budget < 0 or bool(r.budget) != bool(p.in_flight):
+    raise ValueError(
+      f'config.rollout.budget is {r.budget} and prompts.in_flight'
+      f' {p.in_flight}; set both, the tokens that an episode may be sampled in'
+      ' a step and the groups that are played at a time, or both to 0.'
+    )
+  if not r.budget:
+    return
+  for key, value, wanted in (
+    ('rollout.strategy', r.strategy, 'strategies.multi_turn'),
+    ('prompts.rounds', p.rounds, 1),
+    ('updates.routing', config.updates.routing, 'own'),
+  ):
+    if value != wanted:
+      raise ValueError(
+        f'config.rollout.budget is {r.budget}, but {key} is {value!r}; episodes'
+        f' that stop and go on need {wanted!r}; set one or the other.'
+      )
+  if 'temperature' in config.knobs:
+    raise ValueError(
+      f'config.rollout.budget is {r.budget}, but config.knobs.temperature turns'
+      ' the temperature within an episode; leave out one of them.'
+    )
+  if p.in_flight < p.batch or not p.max_age:
+    raise ValueError(
+      f'config.rollout.budget is {r.budget}: set prompts.in_flight'
+      f' ({p.in_flight}) to at least prompts.batch ({p.batch}), and'
+      f' prompts.max_age ({p.max_age}) to how many versions a token may be old.'
     )
 
 

@@ -5,12 +5,12 @@ out and the selection keeps what is worth an update, until a batch of groups is
 full or the rounds are used up (dynamic sampling, DAPO, arXiv:2503.14476, 3.2).
 What is left over waits for a later step as long as config.prompts.max_age
 allows, and a replay may mix in what was trained on before. All that is carried
-from step to step is `Kept`, which a checkpoint holds.
+from step to step is `carried.Kept`, which a checkpoint holds.
 """
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import ml_collections
 import numpy as np
@@ -19,14 +19,13 @@ from arl import episode, names
 from arl.prompts import collapse, curricula, replay
 from arl.rewards import shaping
 from arl.rollout import engine as engine_lib
-from arl.rollout import stored
 from arl.train import (
   batch,
   build,
+  carried,
   choosing,
   crossed,
-  evaluation,
-  turning,
+  playing,
   weighting,
 )
 
@@ -35,22 +34,6 @@ COLLAPSED = (
   ' config.prompts.least_spread of what they did at the beginning.'
 )
 _REPLAYING = 1  # beside the seed and the step: what randomness is for
-
-
-class Kept(NamedTuple):
-  """What gathering carries from a step to the next.
-
-  Attributes:
-    chosen: the state of the curriculum.
-    surplus: groups that were selected and wait to be trained on.
-    buffer: groups to train on again.
-    spreads: see `collapse.watch`.
-  """
-
-  chosen: curricula.State
-  surplus: tuple[replay.Item, ...] = ()
-  buffer: tuple[replay.Item, ...] = ()
-  spreads: tuple[float, ...] = ()
 
 
 class Gathered(NamedTuple):
@@ -81,12 +64,13 @@ class Gather(NamedTuple):
     moved: whether `learn` reads how far the policy moved.
   """
 
-  begin: Callable[[], Kept]
+  begin: Callable[[], carried.Kept]
   collect: Callable[
-    [Kept, int, int, Mapping[str, float]], tuple[Gathered, Kept]
+    [carried.Kept, int, int, Mapping[str, float]], tuple[Gathered, carried.Kept]
   ]
   learn: Callable[
-    [Kept, Gathered, curricula.Told], tuple[Kept, dict[str, float]]
+    [carried.Kept, Gathered, curricula.Told],
+    tuple[carried.Kept, dict[str, float]],
   ]
   moved: bool
 
@@ -100,8 +84,7 @@ def make(
   """How a run with this config gathers."""
   curriculum = choosing.curriculum(config, world.env)
   again = choosing.replay_of(config)
-  play = functools.partial(_play, config, world, strategy, sampling)
-  rounds = functools.partial(_rounds, config, curriculum)
+  run = playing.Run(config, world, strategy, sampling, curriculum)
   limits = {
     'context': config.rollout.context,
     'temperature': config.rollout.temperature,
@@ -109,11 +92,10 @@ def make(
   watch = functools.partial(collapse.watch, least=config.prompts.least_spread)
 
   def begin():
-    return Kept(curriculum.begin())
+    return carried.Kept(curriculum.begin())
 
   def collect(kept, step, version, knobs):
-    told = functools.partial(play, knobs=knobs)
-    got, ready, kept = rounds(told, kept, step, version)
+    got, ready, kept = _rounds(run, kept, step, version, knobs)
     now = replay.Now(
       version=version,
       batch=config.prompts.batch,
@@ -151,51 +133,42 @@ def _score(engine, temperature, episodes):
   return engine.score(rows, temperature)
 
 
-def _play(
-  config, world, strategy, sampling, tasks, step, version, turn, *, knobs
-):
-  """One round: all its episodes, checked."""
-  path = evaluation.training_path(step, turn)
-  plan = evaluation.plan(world, config.prompts.samples, sampling, path)
-  episodes = turning.play(
-    strategy, world.engine, world.env, world.chat, tasks, plan, knobs
-  )
-  batch.check_failed(episodes, config.rollout.max_failed)
-  batch.check_versions(episodes, version)
-  return episodes
-
-
-def _rounds(config, curriculum, play, kept: Kept, step: int, version: int):
+def _rounds(run: playing.Run, kept, step, version, knobs):
   """Rounds until a batch is full: Gathered, the items of a batch, Kept."""
-  p, terms = config.prompts, build.terms_of(config.reward)
+  config, p = run.config, run.config.prompts
+  terms = build.terms_of(config.reward)
   select = names.resolve(p.select, 'arl.prompts')
   ready = replay.living(kept.surplus, version, max_age=p.max_age, max_uses=1)
   old = len(kept.surplus) - len(ready)
   episodes: list[episode.Episode] = []
   fresh: list[episode.Group] = []
-  parts, chosen, count = [], kept.chosen, 0
+  facts: dict[str, float] = {}
+  parts, count = [], 0
   while count < p.rounds and (not count or len(ready) < p.batch):
-    tasks, chosen = curriculum.choose(chosen, step)
-    if not tasks:
+    now = playing.Now(step, version, count, knobs)
+    made, kept, told = playing.play(run, kept, now)
+    if made is None:
       break
-    made = play(tasks, step, version, count)
     graded = episode.groups([e for e in made if episode.graded(e)])
     groups, added = shaping.add(graded, terms, cap=config.reward.cap)
-    ready += [replay.Item(group, version) for group in select(groups)]
+    ready += [
+      replay.Item(group, playing.oldest(group, version))
+      for group in select(groups)
+    ]
     episodes, fresh, count = [*episodes, *made], [*fresh, *graded], count + 1
+    facts |= told
     parts.append((added, sum(episode.graded(e) for e in made)))
-  facts: dict[str, float] = {}
   surplus: tuple[replay.Item, ...] = ()
-  if p.rounds > 1:
+  if p.rounds > 1 or config.rollout.budget:
     ready, surplus = ready[: p.batch], tuple(ready[p.batch :])
-    facts = {
+    facts |= {
       'prompts/rounds': count,
       'prompts/exhausted': float(len(ready) < p.batch),
       'prompts/surplus': len(surplus),
       'prompts/too_old': old,
       'prompts/age': _mean([version - item.version for item in ready]),
     }
-  kept = kept._replace(chosen=chosen, surplus=surplus if p.max_age else ())
+  kept = kept._replace(surplus=surplus if p.max_age else ())
   return Gathered(episodes, fresh, [], _averaged(parts), facts), ready, kept
 
 
@@ -234,35 +207,3 @@ def distinct(groups: Sequence[episode.Group]) -> list[episode.Group]:
 def collapsed(learnt: dict[str, float]) -> bool:
   """Whether what `learn` told ends the run."""
   return bool(learnt.get('prompts/collapsed', 0))
-
-
-def to_json(kept: Kept) -> dict[str, Any]:
-  """What is kept, for a checkpoint."""
-  return {
-    'chosen': dict(kept.chosen),
-    'surplus': [_item_to_json(item) for item in kept.surplus],
-    'buffer': [_item_to_json(item) for item in kept.buffer],
-    'spreads': list(kept.spreads),
-  }
-
-
-def from_json(made: Any) -> Kept:
-  """What `to_json` wrote."""
-  return Kept(
-    chosen=made['chosen'],
-    surplus=tuple(_item_from_json(one) for one in made['surplus']),
-    buffer=tuple(_item_from_json(one) for one in made['buffer']),
-    spreads=tuple(made['spreads']),
-  )
-
-
-def _item_to_json(item: replay.Item) -> dict[str, Any]:
-  episodes = [stored.to_json(one) for one in item.group.episodes]
-  made = {'task': episode.task_to_json(item.group.task), 'episodes': episodes}
-  return {**made, 'version': item.version, 'uses': item.uses}
-
-
-def _item_from_json(made: Any) -> replay.Item:
-  episodes = [stored.from_json(one) for one in made['episodes']]
-  group = episode.Group(episode.task_from_json(made['task']), episodes)
-  return replay.Item(group, made['version'], made['uses'])

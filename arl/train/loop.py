@@ -22,6 +22,7 @@ from arl.rollout import costs
 from arl.train import (
   batch,
   build,
+  carried,
   checkpoint,
   evaluation,
   export,
@@ -83,7 +84,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
   found = saved.resume(now, agree)
   if found:
     meta, now = found
-    start, kept = meta['step'], gather.from_json(meta['gathered'])
+    start, kept = meta['step'], carried.from_json(meta['gathered'], world.env)
     hand_over(now.params, start)
     print(f'resumed {folder} after step {start}')
   else:
@@ -102,7 +103,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
 
   def save(step: int, row: dict[str, float]) -> None:
     meta['wall'] = time.monotonic() - clock
-    meta['gathered'] = gather.to_json(kept)
+    meta['gathered'] = carried.to_json(kept)
     meta['metrics'] = {name: float(value) for name, value in row.items()}
     saved.save(step, now, meta)
 

@@ -3,7 +3,8 @@
   python -m experiments.studies.choosing [--quick] [--seeds=N]
 
 No model: pools of prompts whose chances of success are known, a bandit over
-prompts, and a replay whose process is killed at random. Prints a JSON object a
+prompts, a replay whose process is killed at random, and a clock for episodes in
+parts. Prints a JSON object a
 line and rewrites experiments/results/choosing.md.
 """
 
@@ -14,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arl.prompts import replay
-from arl.train import gather
-from experiments.studies import prompt_pool, runs, templates
+from arl.train import carried
+from experiments.studies import interrupted, prompt_pool, runs, templates
 
 _AGE, _USES = 3, 2
 
@@ -94,9 +95,9 @@ def history(seed: int, steps: int, chance: float) -> dict[str, Any]:
   """
   ring = replay.mixture(size=60, max_uses=_USES)
   crash = np.random.default_rng((seed, 1))
-  kept = gather.Kept({})
+  kept = carried.Kept({})
   saved, trained, step, crashes = (
-    (0, json.dumps(gather.to_json(kept))),
+    (0, json.dumps(carried.to_json(kept))),
     {},
     0,
     0,
@@ -104,7 +105,10 @@ def history(seed: int, steps: int, chance: float) -> dict[str, Any]:
   while step < steps:
     if crash.random() < chance:
       step, text = saved
-      kept, crashes = gather.from_json(json.loads(text)), crashes + 1
+      kept, crashes = (
+        carried.from_json(json.loads(text), prompt_pool.pool(0).env),
+        crashes + 1,
+      )
       continue
     rng = np.random.default_rng((seed, 2, step))
     names = [prompt_pool.pool(0).task(step * 8 + i) for i in range(8)]
@@ -117,7 +121,7 @@ def history(seed: int, steps: int, chance: float) -> dict[str, Any]:
     trained[step] = [(i.group.task.id, step - i.version) for i in drawn.items]
     step += 1
     if step % 3 == 0:
-      saved = step, json.dumps(gather.to_json(kept))
+      saved = step, json.dumps(carried.to_json(kept))
   whole = [one for at in range(steps) for one in trained[at]]
   ids = [id for id, _ in whole]
   ages = np.bincount([age for _, age in whole], minlength=_AGE + 1) / len(whole)
@@ -147,9 +151,31 @@ def replay_lines(seeds: Sequence[int], quick: bool) -> Iterator[Line]:
   yield Line('replay', 'killed at random', 'crashes', 'crashes', crashes)
 
 
+def interrupted_lines(seeds: Sequence[int], quick: bool) -> Iterator[Line]:
+  """Episodes in parts, by a clock."""
+  units = {
+    'idle': 'share of ticks',
+    'ticks a group': 'ticks',
+    'tokens a group': 'tokens',
+    'parts': 'steps',
+    'given up': 'share of groups',
+    'lost or twice': 'share of runs',
+  }
+  for who, way in interrupted.WAYS.items():
+    each = [way(seed, 6 if quick else 40) for seed in seeds]
+    yield from _told('in parts', who, units, each)
+
+
 def lines(seeds: Sequence[int], quick: bool) -> Iterator[Line]:
   """Everything that this study measures."""
-  for part in (curricula_lines, refill_lines, template_lines, replay_lines):
+  parts = (
+    curricula_lines,
+    refill_lines,
+    template_lines,
+    replay_lines,
+    interrupted_lines,
+  )
+  for part in parts:
     yield from part(seeds, quick)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from arl.prompts import beliefs, curricula
-from experiments.studies import choosing, prompt_pool, templates
+from experiments.studies import choosing, interrupted, prompt_pool, templates
 
 
 def test_an_oracle_knows_and_chance_does_not():
@@ -65,3 +65,13 @@ def test_crashes_change_nothing():
   assert calm['crashes'] == 0 < torn['crashes']
   assert calm['trained'] == torn['trained']
   assert calm['most uses'] <= 2
+
+
+def test_parts_idle_less_and_lose_nothing():
+  whole = interrupted.whole(0, 6)
+  for way, play in interrupted.WAYS.items():
+    told = play(0, 6)
+    assert told['lost or twice'] == 0
+    if way != 'whole episodes':
+      assert told['idle'] < whole['idle']
+      assert told['tokens a group'] > 0 and told['parts'] > 1

@@ -54,6 +54,38 @@ def test_settings_that_cannot_work(prompts, words):
   assert refusal(prompts=prompts).startswith(words)
 
 
+PARTS = {'max_age': 2, 'in_flight': 8}
+
+
+@pytest.mark.parametrize(
+  'blocks, words',
+  [
+    ({'prompts': {'in_flight': 4}}, 'config.rollout.budget is 0 and prompts'),
+    (
+      {'rollout': {'budget': 3}, 'prompts': {**PARTS, 'rounds': 2}},
+      'config.rollout.budget is 3, but prompts.rounds is 2; episodes',
+    ),
+    (
+      {
+        'rollout': {'budget': 3, 'strategy': 'branching.tree'},
+        'prompts': PARTS,
+      },
+      "config.rollout.budget is 3, but rollout.strategy is 'branching.tree';",
+    ),
+    (
+      {'rollout': {'budget': 3}, 'prompts': {**PARTS, 'in_flight': 3}},
+      'config.rollout.budget is 3: set prompts.in_flight (3) to at least',
+    ),
+    (
+      {'rollout': {'budget': 3}, 'prompts': PARTS},
+      'config.prompts.max_age is 2, but grpo.dapo takes what older weights',
+    ),
+  ],
+)
+def test_parts_that_cannot_work(blocks, words):
+  assert refusal(**blocks).startswith(words)
+
+
 def test_who_may_learn_from_older_weights():
   corrected = {
     'offpolicy.tis': True,

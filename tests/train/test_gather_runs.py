@@ -5,10 +5,10 @@ import pytest
 import tiny
 
 from arl.envs import base
-from arl.train import checkpoint, gather, loop
+from arl.train import carried, checkpoint, loop
 
 pytestmark = pytest.mark.usefixtures('compiled_once')
-STEPS = 4
+STEPS, CUT = 4, 3
 TIS = {'name': 'offpolicy.tis', 'base': 'grpo.dapo'}
 WAYS = {
   'kalman': {
@@ -23,6 +23,11 @@ WAYS = {
       'rounds': 3,
       'max_age': 2,
     },
+  },
+  'in parts': {
+    'method': TIS,
+    'rollout': {'budget': 3},
+    'prompts': {'max_age': 3, 'in_flight': 8},
   },
   'replayed': {
     'method': TIS,
@@ -51,10 +56,9 @@ def run(request, model_folder, tmp_path_factory, compiled_once):
   return way, folder, loop.train(settings(model_folder, way), folder)
 
 
-@pytest.mark.parametrize('step', [1, 3])
-def test_a_resumed_run_is_the_run(run, model_folder, tmp_path, step):
+def test_a_resumed_run_is_the_run(run, model_folder, tmp_path):
   way, folder, now = run
-  tiny.cut(folder, tmp_path / 'cut', step)
+  tiny.cut(folder, tmp_path / 'cut', CUT)
   tiny.same(loop.train(settings(model_folder, way), tmp_path / 'cut'), now)
   assert tiny.rows(tmp_path / 'cut') == tiny.rows(folder)
 
@@ -75,6 +79,12 @@ def test_what_each_says(run):
       assert full == (not row['prompts/exhausted'])
       # Success is that of all that was sampled, selected or not.
       assert row['train/episodes'] == 16 * min(row['prompts/rounds'], 3)
+  elif way == 'in parts':
+    assert rows[CUT - 1]['partial/unfinished'] > 0
+    assert max(row['partial/age'] for row in rows) > 0
+    for row in rows:
+      assert row['partial/finished'] >= 1 and row['partial/age'] <= 3
+      assert row['train/episodes'] == 4 * row['partial/finished']
   else:
     assert rows[0]['replay/again'] == 0
     assert max(row['replay/again'] for row in rows) > 0
@@ -87,10 +97,15 @@ def test_what_is_kept_goes_through_a_checkpoint(run, model_folder):
   saved = checkpoint.Checkpoints(folder, keep=9)
   meta, _ = saved.resume(now, lambda meta: None)
   saved.close()
-  kept = gather.from_json(meta['gathered'])
-  again = gather.from_json(gather.to_json(kept))
+  env = tiny.letters()
+  kept = carried.from_json(meta['gathered'], env)
+  again = carried.from_json(carried.to_json(kept), env)
   assert again.chosen == kept.chosen and again.spreads == kept.spreads
   assert len(again.buffer) == len(kept.buffer)
+  if way == 'in parts':
+    assert len(again.unfinished) == len(kept.unfinished)
+    for left, right in zip(kept.unfinished, again.unfinished):
+      assert left.live.tokens == right.live.tokens and left[1:] == right[1:]
   if way != 'replayed':
     return
   assert 0 < len(kept.buffer) <= 8
