@@ -101,6 +101,20 @@ _SECTIONS = (
     ' their 95 % t intervals.',
   ),
   (
+    'steering',
+    'Rollouts that are steered',
+    'python -m experiments.studies.steering',
+    'Each strategy against independent chains of the same randomness, on 32'
+    ' held-out tasks, from the warm starts of the key-door chain and of the'
+    ' tool task and from what DAPO makes of the former in 40 batches; nothing'
+    ' else is trained, and the intervals are over tasks. Tokens, calls and gaps'
+    ' are of the strategy over, or less, those of the chains; what is thrown'
+    ' away is counted. A false stop is a task that was stopped and whose'
+    ' sixteen chains would have earned different rewards; a cut is right where'
+    ' the eight would have earned the same. Temperatures: the largest gap of a'
+    ' log-prob of the sampler to the score at its own temperature, and at 1.',
+  ),
+  (
     'worlds',
     'Environments: what RL adds',
     'python -m experiments.studies.worlds',

@@ -315,3 +315,16 @@ def test_a_method_that_weighs_may_have_a_mixture():
       method={'name': 'offpolicy.tis', 'base': base, 'low': 0.0, 'high': 2.0},
     )
   )
+
+
+def test_an_evaluation_may_search(model_folder, tmp_path):
+  """Beams have no log-probs, and nothing but evaluation reads them."""
+  config = run_of(
+    model_folder,
+    steps=1,
+    rollout={'max_turns': 1, 'turn_tokens': 3},
+    eval={'strategy': 'beams.four', 'final_tasks': 1},
+  )
+  loop.train(config, tmp_path)
+  (row,) = tiny.rows(tmp_path)
+  assert row['eval/greedy'] >= 0 and row['mismatch/max'] < 1e-4
