@@ -217,7 +217,7 @@ def test_a_model_continues_inside_its_turns():
     for group in episode.groups(made)
     for chain in group.episodes[:2]
     for one in group.episodes[2:]
-    if 0 < left(chain, one)
+    if left(chain, one) > 0
   ]
   assert inner and not all(inner)
 

@@ -221,13 +221,18 @@ def test_before_the_pivot_nothing_is_learnt_and_pairs_are_imitated_alone():
   method = compose.method(methods.make('resets.r3l', **keywords))
   batch = types.columns(
     pack.pad(
-      [one._replace(row=0) for one in made],
+      made,
       rows=len(made),
       width=700,
       max_turns=5,
       extras=sorted(method.needs & {'pivotal', 'demonstrated'}),
     )
   )
+  counts = [
+    len(np.unique(batch['seq'].ids)),
+    len(np.unique(batch['group'].ids)),
+  ]
+  assert counts == [6, 2]  # a pair is one sequence; pairs are a group
   # The trainer, without the reflection, finds retries less likely by 0.3.
   seen = np.array(['hint' in CHAT.decode(one.tokens) for one in made])
   columns = {**batch, 'old_logp': batch['rollout_logp'] + 0.3}
