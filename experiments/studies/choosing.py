@@ -51,6 +51,15 @@ def curricula_lines(seeds: Sequence[int], quick: bool) -> Iterator[Line]:
     yield from _told('curriculum', who, units, each)
 
 
+def phase_lines(seeds: Sequence[int], quick: bool) -> Iterator[Line]:
+  """WebRL's phases: are variations of failures of the right difficulty?"""
+  units = dict.fromkeys(('varied', 'pool', 'alone'), 'probability')
+  for who, critic in (('judged by rollouts', False), ('by a critic', True)):
+    steps = 40 if quick else 150
+    each = [prompt_pool.growing(steps, seed, critic=critic) for seed in seeds]
+    yield from _told('WebRL', who, {**units, 'inside': 'share'}, each)
+
+
 def refill_lines(seeds: Sequence[int], quick: bool) -> Iterator[Line]:
   """Dynamic sampling, and curricula in its place, on prompts that learn."""
   units = {
@@ -170,6 +179,7 @@ def lines(seeds: Sequence[int], quick: bool) -> Iterator[Line]:
   """Everything that this study measures."""
   parts = (
     curricula_lines,
+    phase_lines,
     refill_lines,
     template_lines,
     replay_lines,

@@ -5,14 +5,15 @@ one the logits drift on their own, the same for every curriculum; in the other
 they grow by what is trained on.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from arl import episode
-from arl.envs import base
-from arl.prompts import beliefs, curricula, estimates
+from arl.envs import base, keydoor
+from arl.prompts import beliefs, curricula, estimates, webrl
 
 SIZE, BATCH, SAMPLES = 300, 24, 8
 Make = Callable[[curricula.Pool], curricula.Curriculum]
@@ -185,3 +186,55 @@ def learning(
     'rollouts': float(rollouts) if reached else np.nan,
     'without spread': float(np.mean(spreadless)),
   }
+
+
+def growing(steps: int, seed: int, *, critic: bool) -> dict[str, float]:
+  """WebRL's phases on key-door chains whose success falls with their length.
+
+  A chain of n doors is solved with chance sigmoid(skill - 1.5 n), and training
+  on groups whose rewards differ raises the skill. `varied` is the success of
+  variations in the last half of the steps and `inside` the share of them whose
+  chance lies in the bounds; `pool` is the success of the pool's tasks, of 4
+  doors, at the end, beside that of as much training on them alone, `alone`.
+  """
+  env = keydoor.make(length=4)
+  there = curricula.Pool(env, SIZE, BATCH, seed)
+  skill, rates, inside = 1.0, [], []
+  curriculum = webrl.phases(there, steps=10)
+  state, rng = curriculum.begin(), np.random.default_rng((seed, 3))
+
+  def chance(tasks, skill):
+    doors = np.array([len(task.data['sides']) for task in tasks])
+    return beliefs.sigmoid(skill - 1.5 * doors)
+
+  for step in range(steps):
+    tasks, state = curriculum.choose(state, step)
+    true = chance(tasks, skill)
+    won = rng.random((BATCH, SAMPLES)) < true[:, None]
+    made = [
+      episode.Group(task, [_one(task, j, w) for j, w in enumerate(row)])
+      for task, row in zip(tasks, won)
+    ]
+    varied = np.array(['varied' in task.id for task in tasks])
+    if step >= steps // 2 and varied.any():
+      rates.append(np.mean(true[varied]))
+      inside.append(np.mean((true[varied] > 0.05) & (true[varied] < 0.75)))
+    skill += _lesson(won)
+    ask = functools.partial(chance, skill=skill) if critic else None
+    state, _ = curriculum.observe(state, made, curricula.Told(values=ask))
+  alone, rng = 1.0, np.random.default_rng((seed, 3))
+  for _ in range(steps):
+    true = np.full((BATCH, 1), beliefs.sigmoid(np.array(alone - 6.0)))
+    alone += _lesson(rng.random((BATCH, SAMPLES)) < true)
+  return {
+    'varied': float(np.mean(rates)) if rates else np.nan,
+    'inside': float(np.mean(inside)) if rates else np.nan,
+    'pool': float(beliefs.sigmoid(np.array(skill - 6.0))),
+    'alone': float(beliefs.sigmoid(np.array(alone - 6.0))),
+  }
+
+
+def _lesson(won: np.ndarray) -> float:
+  """What a batch teaches: the mean variance of its groups, as skill."""
+  share = won.mean(axis=1)
+  return 0.3 * float(np.mean(share * (1 - share)))

@@ -75,3 +75,9 @@ def test_parts_idle_less_and_lose_nothing():
     if way != 'whole episodes':
       assert told['idle'] < whole['idle']
       assert told['tokens a group'] > 0 and told['parts'] > 1
+
+
+def test_a_critic_keeps_variations_of_the_right_difficulty():
+  told = prompt_pool.growing(80, 0, critic=True)
+  assert 0.05 < told['varied'] < 0.75 and told['inside'] > 0.8
+  assert told['pool'] > 10 * told['alone']

@@ -50,7 +50,7 @@ def test_what_every_run_fills():
     'old_logp', 'old_entropy', 'old_value', 'ref_logp', 'features',
     'own_logp', 'old_ids', 'old_own_logp',
     'truncated', 'step_of_group', 'rollout_entropy',
-    'noise', 'iteration', 'progress',
+    'noise', 'iteration', 'progress', 'sampling_weight',
   }  # fmt: skip
 
 
