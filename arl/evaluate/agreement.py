@@ -29,10 +29,11 @@ def cause(samples: Sequence[Sample]) -> str:
 
   Shifted by one: the one agrees with the other's neighbours. Temperature: the
   logits of the chosen tokens' probabilities are proportional, which for two
-  choices is exact; it explains half of the squared difference at least. Turns:
+  choices is exact; that explains half of the squared difference or more. Turns:
   at least a tenth of them agree within CLOSE although not all do.
   """
   pairs = [_pairs(one) for one in samples]
+  pairs = [x for x in pairs if np.all(np.isfinite([x[0], x[1]]))]
   if sum(len(ours) for ours, _, _ in pairs) < _LEAST or not _differ(pairs):
     return ''
   if max(_shifted(pairs, by) for by in (-1, 1)) > 0.99:
@@ -73,14 +74,20 @@ def _shifted(pairs, by: int) -> float:
 
 
 def _heated(pairs) -> float:
-  """Share of the squared difference of logits that one factor explains."""
+  """Share of the squared difference of logits that one factor explains.
+
+  The factor is around 0, where one of few choices is sure, or around a mean,
+  where all choices are alike and their probabilities do not move.
+  """
   ours, theirs = (
     _logit(np.concatenate([pair[i] for pair in pairs])) for i in (0, 1)
   )
-  factor = np.sum(ours * theirs) / max(np.sum(ours**2), 1e-12)
-  left = np.sum((theirs - factor * ours) ** 2)
-  whole = np.sum((theirs - ours) ** 2)
-  return float(1 - left / whole) if whole > 0 else 0.0
+  gap = theirs - ours
+  around = correlation(ours, gap) ** 2
+  factor = np.sum(ours * gap) / max(np.sum(ours**2), 1e-12)
+  whole = np.sum(gap**2)
+  left = np.sum((gap - factor * ours) ** 2) / whole if whole > 0 else 1.0
+  return float(max(around, 1 - left))
 
 
 def _logit(logp: np.ndarray) -> np.ndarray:

@@ -160,7 +160,6 @@ def _logp(data: batch.Data, updates: int) -> Mapping[tuple[int, int], Any]:
 
 def _sample(step, one, old_logp, pieces) -> dict[str, Any]:
   n = min(len(one.tokens), _LONGEST)
-  logp = np.where(np.isfinite(one.logp), one.logp, 0.0)
   made = {
     'step': step,
     'task': one.task.id,
@@ -180,12 +179,13 @@ def _sample(step, one, old_logp, pieces) -> dict[str, Any]:
     'pieces': pieces([int(i) for i in one.tokens[:n]]),
     'mask': one.mask[:n].astype(int).tolist(),
     'turn': one.turn[:n].tolist(),
-    'logp': _rounded(logp[:n]),
+    'logp': _rounded(one.logp[:n]),
   }
   if old_logp is not None and len(old_logp) == len(one.tokens):
     made['old_logp'] = _rounded(old_logp[:n])
   return made
 
 
-def _rounded(values: np.ndarray) -> list[float]:
-  return [round(float(x), 6) for x in values]
+def _rounded(values: np.ndarray) -> list[float | None]:
+  """None for what is not finite, such as what no sampler reported."""
+  return [round(float(x), 6) if np.isfinite(x) else None for x in values]

@@ -62,6 +62,19 @@ def test_planted_causes_are_named(cause, spoil, seed):
   assert agreement.cause(samples(spoil, seed)) == cause
 
 
+@pytest.mark.parametrize('sharp', [0.3, 1.0, 6.0])
+def test_a_temperature_is_seen_of_policies_that_are_unsure_or_sure(sharp):
+  hot = lambda logits, said, turn, rng: at(logits, said, 1.5)
+  assert agreement.cause(samples(hot, sharp=sharp)) == agreement.TEMPERATURE
+
+
+def test_what_is_not_finite_is_left_out():
+  broken = samples(shifted(1))[0]
+  broken = {**broken, 'logp': [None] * len(broken['mask'])}
+  assert agreement.cause([broken]) == ''
+  assert agreement.cause([broken, *samples(shifted(1))]) == agreement.SHIFT
+
+
 @pytest.mark.parametrize('seed', range(5))
 def test_noise_and_agreement_have_no_name(seed):
   def noisy(logits, said, turn, rng):
