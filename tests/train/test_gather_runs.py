@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import tiny
 
+from arl import episode
 from arl.envs import base
+from arl.prompts import curricula
 from arl.train import carried, checkpoint, loop
 
 pytestmark = pytest.mark.usefixtures('compiled_once')
@@ -145,3 +147,39 @@ def varying():
     return task._replace(id=id)
 
   return tiny.letters()._replace(vary=vary)
+
+
+def in_order(pool):
+  """A curriculum that takes tasks as they come."""
+
+  def choose(state, step):
+    first = step * pool.batch
+    return [pool.task(first + i) for i in range(pool.batch)], state
+
+  still = lambda state, groups, told: (state, {})
+  return curricula.Curriculum(dict, choose, still)
+
+
+def drying():
+  """Letters of which the first 40 tasks alone earn something."""
+
+  def step(state, text):
+    id, turns = state
+    wet = int(id.rpartition('/')[2]) < 40
+    reward = 0.5 * (wet and len(text) % 2)
+    return (id, turns + 1), episode.Turn('d', reward, turns == 1)
+
+  return tiny.letters()._replace(step=step)
+
+
+def test_a_run_without_spread_ends(model_folder, tmp_path, capsys):
+  made = settings(model_folder, 'kalman')
+  made.steps, made.env = 24, {'name': 'test_gather_runs.drying'}
+  made.prompts.choose = {'name': 'test_gather_runs.in_order'}
+  made.prompts.update(size=96, least_spread=0.5)
+  made.eval.crossed = 0
+  loop.train(made, tmp_path)
+  rows = tiny.rows(tmp_path)
+  assert len(rows) == 20 and rows[-1]['prompts/collapsed'] == 1
+  assert 'config.prompts.least_spread' in capsys.readouterr().out
+  assert (tmp_path / 'results.json').exists()
