@@ -4,7 +4,7 @@ import pytest
 import tiny
 
 from arl import episode
-from arl.train import build, choosing, gather
+from arl.train import build, choosing, evaluation, gather
 
 
 def refusal(**blocks):
@@ -22,6 +22,14 @@ def test_groups_of_one_task_are_kept_apart():
   assert made[0] is groups[0]
   for group in made:
     assert {e.task.id for e in group.episodes} == {group.task.id}
+
+
+def test_no_two_rounds_share_their_randomness():
+  others = (evaluation.WATCHING, evaluation.FINAL, evaluation.SHOWING)
+  paths = [evaluation.training_path(s, r) for s in range(4) for r in range(5)]
+  assert len(set(paths)) == 20 and len({len(path) for path in paths}) == 1
+  assert not {path[0] for path in paths} & set(others)
+  assert evaluation.training_path(3, 0) == (evaluation.TRAINING, 3)
 
 
 REPLAY = {'name': 'replay.mixture', 'size': 8}
