@@ -4,9 +4,9 @@ Zehan Qi et al., arXiv:2411.02337. A run has phases. The tasks of a phase grow
 out of the failures of the one before: the environment varies them, where a
 language model writes instructions in the paper, and they need no judge of
 whether they are feasible. What earns nothing here was not solved; a model that
-labels outcomes may be wrong about that, an environment is not. The paper's loss,
-(beta log(pi / pi_ref) - A)^2 under the policy of the phase before, is not here: a
-method of `offpolicy` over one with a critic stands in its place.
+labels outcomes may be wrong about that, an environment is not. The paper's
+loss, (beta log(pi / pi_ref) - A)^2 under the policy of the phase before, is not
+here: a method of `offpolicy` over one with a critic stands in its place.
 """
 
 from typing import Any
