@@ -1,4 +1,4 @@
-"""What tokens are, and steps: numbers that cross from the host to the device."""
+"""What tokens and steps are: numbers that cross from the host to the device."""
 
 # The structural kinds of a sampled token, for methods that weigh them.
 OTHER, FORMAT, THINK, NAME, ARGUMENTS = range(5)

@@ -80,7 +80,7 @@ def _copies(nodes: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 def _stages(episodes: Sequence[episode.Episode]) -> list[np.ndarray]:
   """What the strategy says, once all steps of each task are there."""
-  steps = collections.defaultdict(set)
+  steps: dict[str, set[int]] = collections.defaultdict(set)
   for one in episodes:
     if 'expert_steps' not in one.extras:
       raise ValueError(

@@ -84,6 +84,28 @@ _SECTIONS = (
     ' 95 % t intervals.',
   ),
   (
+    'choosing',
+    'Which prompts, which groups and what again',
+    'python -m experiments.studies.choosing',
+    'No model: 300 prompts whose chances of success are known and drift, 24'
+    ' chosen at a time, eight rollouts each; a pool that is learnt until its'
+    ' mean success is reached; a bandit over prompts whose policy can forget'
+    ' what it is asked; and a replay whose process is killed at random. Errors'
+    ' are those of the success that a curriculum expects. Means over seeds with'
+    ' their 95 % t intervals.',
+  ),
+  (
+    'scheduling',
+    'What rollouts wait for, and where they go',
+    'python -m experiments.studies.scheduling',
+    'No model: rollouts of heavy-tailed length on a clock of its own. Windows'
+    ' over their order: what of the time the trainer waits, how far the lengths'
+    ' that it sees are from those that were issued (Kolmogorov and Smirnov),'
+    ' and the furthest that one overtook. The gate of staleness by the versions'
+    ' that it allows. And requests to four servers: prefix tokens found in a'
+    ' cache from the second turn on, and the fullest server by the mean.',
+  ),
+  (
     'retrying',
     'Going back into rollouts',
     'python -m experiments.studies.retrying',
