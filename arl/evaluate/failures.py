@@ -223,20 +223,36 @@ def _reference(run: findings.Run) -> str:
 
 
 def template(run: findings.Run) -> findings.Finding:
-  """What is said no longer depends on what was asked."""
-  key = 'actions/information'
+  """What is said no longer depends on what was asked.
+
+  By what first actions tell of their tasks, and where config.eval.crossed has
+  answers scored behind other prompts, by what those say.
+  """
+  made = [
+    _lost(run, 'actions/information', 'told', 'a first action tells'),
+    _lost(run, 'templates/information', 'scored', 'a token of it tells'),
+  ]
+  known = [x for x in made if x.state != findings.UNKNOWN]
+  trips = [x for x in known if x.state == findings.TRIPS]
+  return (*trips, *known, made[0])[0]
+
+
+def _lost(
+  run: findings.Run, key: str, least: str, what: str
+) -> findings.Finding:
+  """Whether an information that was there at the start has been lost."""
   first, last = (f(run.rows, key) for f in (findings.start, findings.recent))
   if first is None or last is None:
     return findings.Finding(
       'template', findings.UNKNOWN, 'no groups, or too few steps'
     )
-  spoke = first.value >= limits.limit('told')
+  spoke = first.value >= limits.limit(least)
   share = last.value / max(first.value, 1e-9)
   return findings.Finding(
     'template',
     findings.found(spoke and share < limits.limit('information')),
-    f'a first action tells {last.value:.2f} nats of its task, {share:.0%} of'
-    f' the {first.value:.2f} at the start',
+    f'{what} {last.value:.2f} nats of its task, {share:.0%} of the'
+    f' {first.value:.2f} at the start',
     (first.first, last.last),
     ('env (what it pays for)', 'reward.terms', 'prompts.select'),
   )

@@ -32,6 +32,7 @@ LIMITS = {
   'entropy': Limit(0.20, 'survey', 'entropy / start'),
   'spread': Limit(0.10, 'survey', 'deviation of rewards in a group / start'),
   'told': Limit(0.5, 'ours', 'nats a first action tells of its task, at start'),
+  'scored': Limit(0.1, 'ours', 'nats a token tells of its prompt, at start'),
   'information': Limit(0.20, 'ours', 'the same / start'),
   'clipped': Limit(0.30, 'ours', 'share of the tokens that are clipped'),
   'moved': Limit(0.05, 'survey', 'mean |log-ratio| to what sampled, in nats'),

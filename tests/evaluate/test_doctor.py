@@ -199,6 +199,16 @@ def test_a_policy_that_never_told_its_task_cannot_lose_that():
   assert 'template' not in trips(findings.Run([*low, *last], config()))
 
 
+def test_answers_scored_behind_other_prompts_count_where_they_are():
+  key = 'templates/information'
+  had, has = ({**row, key: x} for x, row in ((0.8, {}), (0.1, {})))
+  made = [{**row, **had} for row in rows({}, 6)]
+  made += [{**row, **has, 'step': row['step'] + 6} for row in rows({}, 6)]
+  assert trips(findings.Run(made, config())) == {'template'}
+  little = [{**row, key: row[key] / 10} for row in made]
+  assert trips(findings.Run(little, config())) == set()
+
+
 def test_old_rollouts_are_drift_and_no_mismatch():
   moved = {
     'mismatch/mean': 0.06, 'mismatch/max': 2.0, 'mismatch/correlation': 0.9,
