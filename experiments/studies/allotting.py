@@ -18,7 +18,8 @@ GROUP, WIDE, APART = 8, 16, 24  # of a group, of a wide one, apart from both
 def groups(made: bills.Toy) -> Iterator[bills.Line]:
   """Mixed groups against 1 - p^G - (1-p)^G, p being that of each task.
 
-  p^G is estimated without bias, from other chains: C(k, G) / C(n, G).
+  p^G is estimated without bias, from other chains: C(k, G) / C(n, G). The gap
+  is told in standard errors of so many mixed groups of those probabilities.
   """
   chains = made.chains.episodes
   seen = [float(bills.mixed(group[APART:])) for group in chains]
@@ -30,9 +31,9 @@ def groups(made: bills.Toy) -> Iterator[bills.Line]:
     for k in counts
   ]
   yield bills.Line('group/mixed_expected', *bills.mean(want))
-  yield bills.Line(
-    'group/mixed_gap', *bills.mean(np.subtract(seen, want)), 'holds 0'
-  )
+  error = math.sqrt(sum(p * (1 - p) for p in want)) / len(want)
+  gap = (np.mean(seen) - np.mean(want)) / error if error else 0.0
+  yield bills.Line('group/gap_in_errors', float(gap), None, 'within 2')
   same = [len({_opening(one) for one in group}) == 1 for group in chains]
   yield bills.Line('group/same_opening', *bills.mean(same), '1')
 

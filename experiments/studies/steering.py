@@ -175,7 +175,7 @@ TOYS = {
   'keydoor_trained': Played(
     'keydoor',
     worlds.trained,
-    (allotting.groups, allotting.stops, allotting.cuts, retries),
+    (allotting.stops, allotting.cuts, retries),
   ),
   'tools': Played(
     'tools',
