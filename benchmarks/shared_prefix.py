@@ -30,7 +30,7 @@ from experiments.studies import runs
 
 _QUICK = flags.DEFINE_bool('quick', False, 'Few rounds: the same lines, fast.')
 TABLE = pathlib.Path(__file__).parent / 'results' / 'shared_prefix.md'
-TURNS, TURN, ROUNDS = 10, 48, 9  # a turn: half observed, half sampled
+TURNS, TURN, ROUNDS = 10, 48, 7  # a turn: half observed, half sampled
 SIZES = {
   'tiny': sizes.tiny(512),
   'small': sizes.tiny(2048)._replace(

@@ -54,7 +54,7 @@ def columns(
     params: of the policy.
     seen: tokens, positions and segments.
     want: columns; of others than `heads.VALUES` nothing is made.
-    where: bool [B, T], the positions that are read.
+    where: bool [B, T], the positions that are read; the shape of the result.
     paths: of tokens that form a tree, see `functional.Model.apply`.
     before: of the same, see `heads.columns`.
 
@@ -67,6 +67,8 @@ def columns(
   critic = alone(params)
   hidden = model.apply(critic, *seen, paths=paths)
   want &= heads.VALUES
+  hidden = hidden.reshape(*where.shape, -1)
+  tokens = seen[0].reshape(where.shape)
   return heads.columns(
-    model, critic, hidden, seen[0], want, where=where, before=before
+    model, critic, hidden, tokens, want, where=where, before=before
   )

@@ -43,8 +43,8 @@ def make(
     return prefixes.spread(made, columns)
 
   def read(params, columns, want, taught):
-    tokens, where = columns['tokens'], columns['mask']
-    seen = tokens, columns['positions'], columns['segments']
+    where = columns['mask']
+    seen = columns['tokens'], columns['positions'], columns['segments']
     paths, before = columns.get('paths'), columns.get('before')
     values = critics.columns(model, params, seen, want, where, paths, before)
     want -= values.keys()
@@ -56,8 +56,8 @@ def make(
     made = heads.columns(
       model,
       params,
-      hidden,
-      tokens,
+      hidden.reshape(*where.shape, -1),
+      seen[0].reshape(where.shape),
       want - {'rerouted'} - _OF_TOKENS,
       temperature=columns.get('rollout_temperature', temperature),
       chunk=chunk or None,

@@ -38,7 +38,6 @@ PLACES, NODES = 'prefix_places', 'prefix_nodes'
 _READ = (
   routing.COLUMN, 'rollout_temperature', *sorted({*columns_lib.IDS.values()}),
 )  # fmt: skip
-_HEAT = 'rollout_temperature'
 
 
 def place(columns: Mapping[str, Any], microbatch: int) -> dict[str, np.ndarray]:
@@ -71,16 +70,21 @@ def place(columns: Mapping[str, Any], microbatch: int) -> dict[str, np.ndarray]:
 
 
 def merged(columns: Mapping[str, Any]) -> dict[str, Any]:
-  """Columns of a microbatch's trie, [N, BLOCK], in the place of its rows.
+  """Columns of a microbatch's trie in the place of its rows.
 
   'before' is where in the trie the token before each one lies, and 'paths',
-  [N, T], where the token at each depth of a block's path does.
+  [N, T], where the token at each depth of a block's path does. What the model
+  reads is of N blocks, [N, BLOCK], what is read off its states of one row,
+  [1, N * BLOCK]: that way the head has the fewest chunks.
   """
   rows, width = columns['mask'].shape
   flat = lambda x: x.reshape(rows * width, *x.shape[2:])
   places, nodes = columns[PLACES].reshape(-1, BLOCK), flat(columns[NODES])
   there, at = places >= 0, jnp.maximum(places, 0)
-  read = {n: flat(columns[n])[at] for n in (*_READ, _HEAT) if n in columns}
+  row = lambda x: x.reshape(1, -1, *x.shape[2:])
+  read = {n: row(flat(columns[n])[at]) for n in _READ if n in columns}
+  if routing.COLUMN in columns:
+    read[routing.COLUMN] = flat(columns[routing.COLUMN])[at]
   positions = jnp.where(there, flat(columns['positions'])[at], -1)
   # The path is that of a row which has all of the block.
   deepest = jnp.argmax(positions, axis=1, keepdims=True)
@@ -93,8 +97,8 @@ def merged(columns: Mapping[str, Any]) -> dict[str, Any]:
     'tokens': flat(columns['tokens'])[at],
     'positions': positions,
     'segments': there.astype(jnp.int32),
-    'mask': there & flat(columns['mask'])[at],
-    'before': nodes[jnp.maximum(at - 1, 0)],
+    'mask': row(there & flat(columns['mask'])[at]),
+    'before': row(nodes[jnp.maximum(at - 1, 0)]),
     'paths': nodes[jnp.clip(slots, 0, rows * width - 1)],
   }
 
@@ -102,7 +106,10 @@ def merged(columns: Mapping[str, Any]) -> dict[str, Any]:
 def spread(
   made: Mapping[str, jax.Array], columns: Mapping[str, Any]
 ) -> dict[str, jax.Array]:
-  """Columns of the trie, [N, BLOCK, ...], as [R, T, ...]; 0 off the mask."""
+  """Columns of the trie, [1, N * BLOCK, ...], as those of rows, [R, T, ...].
+
+  Off the mask they are 0.
+  """
   nodes, mask = columns[NODES], columns['mask']
 
   def gather(x):
@@ -122,8 +129,6 @@ def _code(columns) -> np.ndarray:
   """What makes tokens alike, int32 [B, T, K], so that its bytes are ordered."""
   shape = columns['tokens'].shape
   read = [columns['tokens'], *(columns[n] for n in _READ if n in columns)]
-  if _HEAT in columns:
-    read.append(np.asarray(columns[_HEAT], np.float32).view(np.int32))
   bits = lambda x: x.view(np.int32) if x.dtype == np.float32 else x
   parts = [bits(np.asarray(x)).reshape(*shape, -1) for x in read]
   return np.ascontiguousarray(np.concatenate(parts, -1), '>i4')

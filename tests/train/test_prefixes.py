@@ -152,7 +152,7 @@ def test_the_trie_has_each_beginning_once_and_paths_lead_to_it(drawn):
       assert flat['before'][node] == found[begin[:-1]]
     if columns['mask'][row, at]:
       trained.add(int(node))
-    path = made['paths'][node // 4][: depth + 1]
+    path = made['paths'][node // prefixes.BLOCK][: depth + 1]
     assert [flat['tokens'][i] for i in path] == list(begin)
     assert path[-1] == node
   assert set(np.flatnonzero(flat['mask'])) == trained
