@@ -77,11 +77,14 @@ def _heated(pairs) -> float:
   """Share of the squared difference of logits that one factor explains.
 
   The factor is around 0, where one of few choices is sure, or around a mean,
-  where all choices are alike and their probabilities do not move.
+  where all choices are alike and their probabilities do not move. None where
+  the two are hardly related, which no temperature does.
   """
   ours, theirs = (
     _logit(np.concatenate([pair[i] for pair in pairs])) for i in (0, 1)
   )
+  if correlation(ours, theirs) < 0.8:
+    return 0.0
   gap = theirs - ours
   around = correlation(ours, gap) ** 2
   factor = np.sum(ours * gap) / max(np.sum(ours**2), 1e-12)

@@ -38,9 +38,10 @@ FAULTS: dict[str, dict[str, Any]] = {
   'entropy': {
     'env.misled': 'lost',
     'method.name': f'{_HERE}.planted.sharpening',
-    'steps': 24,
+    'prompts.select': 'select.everything',
+    'steps': 18,
   },
-  'template': {'env.misled': 'form'},
+  'template': {'env.misled': 'form', 'optimizer.lr': 3e-4, 'steps': 24},
   'drift': {'rollout.lag': 6, 'optimizer.lr': 2e-3},
   'engine': {'rollout.strategy': f'{_HERE}.planted.heated'},
   'engine, shifted': {'rollout.strategy': f'{_HERE}.planted.shifted'},
@@ -101,7 +102,7 @@ def _world() -> ml_collections.ConfigDict:
 
 def sharpening() -> compose.Objective:
   """DAPO that is paid for being sure: a bonus of entropy with a minus."""
-  return grpo.dapo()._replace(terms=(terms.entropy(-0.5),))
+  return grpo.dapo()._replace(terms=(terms.entropy(-3.0),))
 
 
 def heated(

@@ -44,13 +44,19 @@ def respelt(logits, said, turn, rng):
   return at(logits, other)
 
 
+def reversed_turn(logits, said, turn, rng):
+  """The trainer reads a turn backward; the sampler reports what it sampled."""
+  sure = -rng.exponential(0.01, len(said))
+  return np.where(turn == 2, sure, at(logits, said))
+
+
 CAUSES = {
   agreement.SHIFT: (shifted(1), shifted(-1)),
   agreement.TEMPERATURE: tuple(
     lambda logits, said, turn, rng, heat=heat: at(logits, said, heat)
     for heat in (0.6, 1.5, 2.0)
   ),
-  agreement.TURN: (respelt,),
+  agreement.TURN: (respelt, reversed_turn),
 }
 
 
