@@ -134,7 +134,8 @@ _SECTIONS = (
     ' away is counted. A false stop is a task that was stopped and whose'
     ' sixteen chains would have earned different rewards; a cut is right where'
     ' the eight would have earned the same. Temperatures: the largest gap of a'
-    ' log-prob of the sampler to the score at its own temperature, and at 1.',
+    ' log-prob of the sampler to the score at its own temperature, and at 1.'
+    ' Beams are of the first four tasks.',
   ),
   (
     'ceiling',
