@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import test_steering as steering
 import tiny
 
 from arl.rollout import branching, strategies, t2po
@@ -14,9 +13,7 @@ from experiments.studies import steering as study
 @pytest.fixture(scope='module')
 def world(tmp_path_factory):
   folder = tiny.write_model(tmp_path_factory.mktemp('study') / 'model')
-  config = tiny.config(folder)
-  config.rollout.max_turns = 4
-  return build.world(config)._replace(env=steering.counted())
+  return build.world(tiny.config(folder))
 
 
 @pytest.fixture(scope='module')
