@@ -189,7 +189,10 @@ def tokens_to(told: list[dict], success: float) -> float:
 def tell(name: str, length: int, curves_of: list[list[dict]]) -> str:
   """Prints what a method reached at a length; its cell of the table."""
   final = [told[-1]['success'] for told in curves_of]
-  text = runs.cell(f'chains/{length}/{name}/success', final, 'success rate')
+  value, interval = runs.mean(final)
+  line = f'chains/{length}/{name}/success'
+  runs.line(line, value, 'success rate', '', runs.seeds(), interval)
+  text = runs.percent(value, interval)
   half = [tokens_to(told, 0.5) for told in curves_of]
   known = not any(map(math.isnan, half))
   line = f'chains/{length}/{name}/tokens_to_half'

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from matplotlib import image
+from matplotlib import figure, image
 
 from arl.report import curves
 
@@ -116,3 +116,25 @@ def test_compare_refuses_seeds_without_a_common_step(tmp_path, seeds):
 def test_compare_refuses_nothing(tmp_path):
   with pytest.raises(ValueError, match='no runs'):
     curves.compare({}, 'train/success', tmp_path / 'a.png')
+
+
+def test_panels_share_a_legend_and_say_what_runs_across(tmp_path):
+  rows = [{'step': i * 1000, 'success': i / 4} for i in range(4)]
+  other = [{'step': i * 1000, 'success': i / 8} for i in range(4)]
+  part = {'one': [rows, other], 'two': [other]}
+  for count in (1, 3):
+    path = tmp_path / f'{count}.png'
+    parts = {f'part {i}': part for i in range(count)}
+    curves.panels(parts, 'success', path, across='tokens')
+    assert path.read_bytes().startswith(b'\x89PNG')
+  with pytest.raises(ValueError, match='a part without runs'):
+    curves.panels({'a': {}}, 'success', path, across='tokens')
+
+
+def test_more_lines_than_colors_can_still_be_told_apart():
+  drawing = figure.Figure()
+  axis = drawing.add_subplot()
+  for style in range(8):
+    curves._stroke(axis, np.arange(3), np.arange(3), f'{style}', style)
+  looks = {(x.get_color(), x.get_linestyle()) for x in axis.get_lines()}
+  assert len(looks) == 8

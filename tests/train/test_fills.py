@@ -131,7 +131,10 @@ def test_together_they_fill_the_table():
     parts=lambda text: [], scores_steps=True, anchor=str
   )
   blocks = {
-    'knobs': {'kl_coef': {'name': 'knobs.adaptive_kl'}},
+    'knobs': {
+      'kl_coef': {'name': 'knobs.adaptive_kl'},
+      'temperature': {'name': 'knobs.cosine'},
+    },
     'updates': {'routing': 'rollout'},
     'rollout': {'reconsidering': 'wait'},
   }
