@@ -45,6 +45,8 @@ FOLLOWS: dict[tuple[str, str], str] = {
   ('truncation', 'loops'): 'who repeats runs into the limits',
   ('length', 'loops'): 'who repeats takes longer',
   ('calls', 'truncation'): 'right calls are cut off, and only wrong ones count',
+  ('calls', 'drift'): 'what is learnt from old samples spoils the new policy',
+  ('hacking', 'length'): 'what is paid for length is paid whatever comes of it',
   ('calls', 'engine'): 'a sampler that is off says what the policy would not',
   ('groups', 'truncation'): 'what is cut off earns nothing, all of it alike',
   ('groups', 'entropy'): 'who always says the same earns the same',
