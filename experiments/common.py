@@ -108,7 +108,13 @@ def base() -> ml_collections.ConfigDict:
         'weight_decay': 0.0,
         'max_norm': 0.5,
       },
-      'mesh': {'data': 1, 'fsdp': 1},
+      'mesh': {
+        'data': 1,
+        'fsdp': 1,
+        'expert': 1,
+        'tensor': 1,
+        'rules': 'partition.decoder',
+      },
       'eval': {
         'strategy': 'strategies.multi_turn',
         'every': 10,

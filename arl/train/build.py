@@ -29,6 +29,7 @@ from arl.train import (
   knobs,
   loading,
   optimizers,
+  partition,
   prefixes,
   qk_clip,
   routing,
@@ -173,7 +174,7 @@ def learner(
   config: ml_collections.ConfigDict, made: types.Method, loaded: hf.Loaded
 ) -> Learner:
   """Builds the devices' side, starting from the loaded parameters."""
-  mesh = sharding.make_mesh(**config.mesh)
+  mesh, rules = mesh_of(config)
   replay = routing.replay(config.updates.routing, loaded.sizes)
   tx, frozen = named(config.optimizer, 'arl.train'), config.updates.frozen
   params = jax.tree.map(jnp.copy, loaded.params)  # updates donate their own
@@ -187,7 +188,9 @@ def learner(
   others, forwards, told = {}, {}, {}
   make_own = make
   for name, models in loading.further(config, made, loaded).items():
-    others[name] = sharding.shard_params(tuple(m.params for m in models), mesh)
+    others[name] = sharding.shard_params(
+      tuple(m.params for m in models), mesh, rules
+    )
     forwards[name] = taught.routed([make(m.model) for m in models])
     if name == 'teacher_logp' and made.needs & teachers.DIVERGENCES:
       make_own = functools.partial(make, teacher=models[0].model)
@@ -211,11 +214,14 @@ def learner(
         averaged=bool(config.model.average),
       ),
       mesh,
+      rules,
     ),
     others=others,
     score=score.make_score(forward, made.needs, others=forwards, **on_mesh),
     credit=jax.jit(made.credit),
-    step=step_lib.make_train_step(forward, made, tx, clip=clip, **on_mesh),
+    step=step_lib.make_train_step(
+      forward, made, tx, clip=clip, rules=rules, **on_mesh
+    ),
     rows=blocks.rows(config, made),
     block=blocks.whole(config, made),
     replay=replay,
@@ -254,9 +260,23 @@ def check(config: ml_collections.ConfigDict) -> types.Method:
   there = fills.filled(config, env, strategy)
   fills.check(made, config.method.name, there)
   fills.check_replay(config, there)
-  mesh = sharding.make_mesh(**config.mesh)
+  mesh, _ = mesh_of(config)
   sharding.check_rows(config.updates.microbatch, mesh)
   return weighting.weighed(made) if weighting.wanted(config) else made
+
+
+def mesh_of(
+  config: ml_collections.ConfigDict,
+) -> tuple[Mesh, partition.Rules]:
+  """The mesh of a run, and the rules of parameters on it.
+
+  Raises:
+    ValueError: there are not so many devices, or a rule cannot be followed.
+  """
+  axes = config.mesh.to_dict()
+  rules = names.resolve(axes.pop('rules'), 'arl.train')()
+  partition.check(rules, sharding.AXES)
+  return sharding.make_mesh(**axes), rules
 
 
 def knobs_of(config: ml_collections.ConfigDict) -> dict[str, knobs.Knob]:

@@ -84,7 +84,13 @@ TRAIN = {
     'max_nonfinite': int,
   },
   'optimizer': FREE,
-  'mesh': {'data': int, 'fsdp': int},
+  'mesh': {
+    'data': int,
+    'fsdp': int,
+    'expert': int,
+    'tensor': int,
+    'rules': str,
+  },
   'eval': {
     'strategy': str,
     'every': int,

@@ -1,9 +1,11 @@
-"""Where arrays live: a mesh with a data and an fsdp axis.
+"""Where arrays live: a mesh of four axes.
 
-Rows of a batch are split over both axes; each parameter is split over fsdp
-along its largest divisible dimension and replicated over data.
+Rows of a batch are split over data, fsdp and expert. Parameters are split over
+fsdp, expert and tensor by rules, see `arl.train.partition`, and are whole on
+each part of data. Devices of one tensor group are neighbours.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,56 +13,62 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-AXES = ('data', 'fsdp')
-_ROWS = PartitionSpec(AXES)
+from arl.train import partition
+
+AXES = ('data', 'fsdp', 'expert', 'tensor')
+_OF_ROWS = ('data', 'fsdp', 'expert')
+_ROWS = PartitionSpec(_OF_ROWS)
 
 
-def make_mesh(*, data: int, fsdp: int) -> Mesh:
-  """A mesh over the first data * fsdp devices.
+def make_mesh(
+  *, data: int = 1, fsdp: int = 1, expert: int = 1, tensor: int = 1
+) -> Mesh:
+  """A mesh over the first data * fsdp * expert * tensor devices.
 
   Raises:
     ValueError: there are not so many.
   """
-  devices = jax.devices()
-  if data < 1 or fsdp < 1 or data * fsdp > len(devices):
+  sizes = data, fsdp, expert, tensor
+  wanted, devices = math.prod(sizes), jax.devices()
+  if min(sizes) < 1 or wanted > len(devices):
+    asked = ' x '.join(f'{name}={n}' for name, n in zip(AXES, sizes))
     raise ValueError(
-      f'mesh: data={data} x fsdp={fsdp} needs {data * fsdp} devices, but there'
-      f' are {len(devices)} ({devices[0].platform}); change config.mesh.'
+      f'mesh: {asked} needs {wanted} devices, but there are {len(devices)}'
+      f' ({devices[0].platform}); change config.mesh.'
     )
-  grid = np.asarray(devices[: data * fsdp]).reshape(data, fsdp)
-  return Mesh(grid, AXES)
+  return Mesh(np.asarray(devices[:wanted]).reshape(sizes), AXES)
 
 
-def _spec(shape: tuple[int, ...], fsdp: int) -> PartitionSpec:
-  divisible = [d for d in range(len(shape)) if shape[d] % fsdp == 0]
-  if fsdp == 1 or not divisible or len(shape) < 2:
-    return PartitionSpec()
-  widest = max(divisible, key=lambda d: shape[d])
-  return PartitionSpec(*(None,) * widest, 'fsdp')
+def _place(mesh: Mesh, rules: partition.Rules) -> Callable[..., NamedSharding]:
+  """(path, array) -> where it lies."""
+
+  def place(path, x):
+    found = partition.spec(path, np.shape(x), mesh.shape, rules)
+    return NamedSharding(mesh, found)
+
+  return place
 
 
-def shard_params(tree: Any, mesh: Mesh) -> Any:
+def shard_params(
+  tree: Any, mesh: Mesh, rules: partition.Rules = partition.DECODER
+) -> Any:
   """Puts parameters, or an optimizer's moments of them, on the mesh."""
-
-  def put(x):
-    spec = _spec(np.shape(x), mesh.shape['fsdp'])
-    return jax.device_put(x, NamedSharding(mesh, spec))
-
-  return jax.tree.map(put, tree)
+  place = _place(mesh, rules)
+  put = lambda path, x: jax.device_put(x, place(path, x))
+  return jax.tree_util.tree_map_with_path(put, tree)
 
 
-def keep_params(tree: Any, mesh: Mesh) -> Any:
+def keep_params(
+  tree: Any, mesh: Mesh, rules: partition.Rules = partition.DECODER
+) -> Any:
   """Within a jitted function: arrays stay where `shard_params` puts them.
 
   Without it the compiler is free to place a result elsewhere, and the next call
   would be compiled anew.
   """
-
-  def keep(x):
-    spec = _spec(x.shape, mesh.shape['fsdp'])
-    return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, spec))
-
-  return jax.tree.map(keep, tree)
+  place = _place(mesh, rules)
+  keep = lambda path, x: jax.lax.with_sharding_constraint(x, place(path, x))
+  return jax.tree_util.tree_map_with_path(keep, tree)
 
 
 def shard_rows(tree: Any, mesh: Mesh) -> Any:
@@ -75,11 +83,12 @@ def shard_rows(tree: Any, mesh: Mesh) -> Any:
 
 def check_rows(rows: int, mesh: Mesh) -> None:
   """Raises ValueError unless a microbatch divides over the mesh."""
-  devices = mesh.size
+  devices = math.prod(mesh.shape[name] for name in _OF_ROWS)
   if rows % devices:
     raise ValueError(
       f'mesh: a microbatch of {rows} rows does not divide over {devices}'
-      f' devices; make config.updates.microbatch a multiple of {devices}.'
+      f' devices of {" x ".join(_OF_ROWS)}; make config.updates.microbatch a'
+      f' multiple of {devices}.'
     )
 
 
@@ -90,7 +99,7 @@ def microbatches(
 
   Each microbatch is split over the mesh by rows; a scalar is in all of them.
   """
-  sharding = NamedSharding(mesh, PartitionSpec(None, AXES))
+  sharding = NamedSharding(mesh, PartitionSpec(None, _OF_ROWS))
 
   def cut(x):
     if not x.ndim:

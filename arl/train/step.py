@@ -16,7 +16,7 @@ from jax.sharding import Mesh
 from arl import columns as columns_lib
 from arl import types
 from arl.train import forward as forward_lib
-from arl.train import prefixes, sharding
+from arl.train import partition, prefixes, sharding
 from arl.train import state as state_lib
 
 Step = Callable[..., tuple[state_lib.TrainState, dict]]
@@ -38,6 +38,7 @@ def make_train_step(
   *,
   microbatch: int,
   mesh: Mesh,
+  rules: partition.Rules = partition.DECODER,
   clip: Clip | None = None,
 ) -> Step:
   """The update as a jitted (state, columns, credits) -> (state, metrics).
@@ -51,6 +52,7 @@ def make_train_step(
     tx: the optimizer; it sees the gradient of the whole update.
     microbatch: rows a gradient is taken of at a time; divides the rows.
     mesh: where the arrays live.
+    rules: of the parameters on it.
     clip: (params, columns) -> (params, metrics), what becomes of the parameters
       after the optimizer; None for nothing.
 
@@ -106,7 +108,7 @@ def make_train_step(
     stayed = state._replace(skipped=state.skipped + nonfinite)
     apply = finite & weighs
     state = jax.tree.map(lambda x, y: jnp.where(apply, x, y), moved, stayed)
-    state = sharding.keep_params(state, mesh)
+    state = sharding.keep_params(state, mesh, rules)
     metrics = {
       **metrics,
       'train/grad_norm': norm,

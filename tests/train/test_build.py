@@ -39,15 +39,15 @@ def test_sampling_that_the_trainer_cannot_reproduce(rollout, words):
 
 def test_a_mesh_of_more_devices_than_there_are():
   assert refusal(changed(mesh={'data': 3, 'fsdp': 4})) == (
-    'mesh: data=3 x fsdp=4 needs 12 devices, but there are 8 (cpu); change'
-    ' config.mesh.'
+    'mesh: data=3 x fsdp=4 x expert=1 x tensor=1 needs 12 devices, but there'
+    ' are 8 (cpu); change config.mesh.'
   )
 
 
 def test_a_microbatch_that_does_not_divide_over_the_mesh():
   assert refusal(changed(mesh={'data': 8})) == (
-    'mesh: a microbatch of 4 rows does not divide over 8 devices; make'
-    ' config.updates.microbatch a multiple of 8.'
+    'mesh: a microbatch of 4 rows does not divide over 8 devices of data x fsdp'
+    ' x expert; make config.updates.microbatch a multiple of 8.'
   )
 
 
