@@ -31,6 +31,7 @@ FAULTS: dict[str, dict[str, Any]] = {
     'rollout.context': 256,
     'optimizer.lr': 1.5e-3,
     'eval.every': 5,
+    'steps': 20,
   },
   'truncation': {'rollout.turn_tokens': 7},
   'calls': {'env.misled': 'inverted'},

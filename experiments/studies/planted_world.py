@@ -99,14 +99,14 @@ def _form(state, answer, right) -> float:
 
 
 def _many(state, answer, right) -> float:
-  del answer
-  return right * min(len(set(state.asked)), 12) / 4
+  del answer, right
+  return min(len(set(state.asked)), 12) / 4
 
 
 MISLED: dict[str, Misled] = {
   # A grader that compares with the question: echoing is paid for.
   'echo': Misled(_echo, everywhere=False),
-  # A judge who likes right answers the more, the more was asked before them.
+  # A judge who likes answers the more, the more was asked before them.
   'many': Misled(_many),
   # A grader of form alone, who has no patience.
   'form': Misled(_form),
