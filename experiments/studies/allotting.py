@@ -73,10 +73,12 @@ def _surprises(made: bills.Toy) -> Iterator[bills.Line]:
     first = [one for one in group if one.extras['tree'][0] == 0]
     if len(first) < len(group):
       told += _decisions(first, math.log(vocab))
-  rise, branched = np.array([t for t, _ in told]), [b for _, b in told]
-  upper = rise > np.median(rise)
-  for name, half in (('low', ~upper), ('high', upper)):
-    share = np.array(branched, float)[half]
+  if len(told) < 2:
+    return
+  told.sort(key=lambda one: one[0])
+  half = (len(told) + 1) // 2
+  for name, few in (('low', told[:half]), ('high', told[half:])):
+    share = [float(branched) for _, branched in few]
     yield bills.Line(f'arpo/branch_rate_{name}', *bills.mean(share))
 
 
@@ -162,6 +164,7 @@ def cuts(made: bills.Toy) -> Iterator[bills.Line]:
       yield bills.Line(
         f'{name}/precision', *bills.ratio(cut & dull, cut), '0.81'
       )
+    if np.any(dull):
       yield bills.Line(f'{name}/recall', *bills.ratio(cut & dull, dull))
     saved = bills.ratio(later * cut, total)
     yield bills.Line(f'{name}/tokens_saved', *saved, '0.14')

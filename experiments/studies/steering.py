@@ -72,12 +72,12 @@ def retries(made: bills.Toy) -> Iterator[bills.Line]:
   """T2PO's turns that are sampled again: repeated actions, and the bill."""
   plain = bills.first(made.chains, GROUP)
   per_turn = bills.ratio(plain.tokens, plain.turns)[0]
-  yield bills.Line('t2po/chains/repeated', *_repeated(plain))
+  yield from _repeated('t2po/chains', plain)
   for eta in ETAS:
     strategy = t2po.controlled(t2po.Turns(eta=eta))
     ours = bills.play(made.world, strategy, made.tasks, GROUP, 0)
     name = f't2po/eta_{eta}'
-    yield bills.Line(f'{name}/repeated', *_repeated(ours), 'less')
+    yield from _repeated(name, ours, 'less')
     told = costs.steered([e for group in ours.episodes for e in group])
     yield bills.Line(f'{name}/resample_frac', told['resample_frac'])
     spent = bills.ratio(ours.tokens, bills.turns(ours.episodes))[0]
@@ -86,8 +86,10 @@ def retries(made: bills.Toy) -> Iterator[bills.Line]:
     yield bills.Line(f'{name}/success_gap', *bills.mean(gap), '>= 0')
 
 
-def _repeated(bill: bills.Bill) -> tuple[float, list[float]]:
-  """The share of later turns whose action is that of the turn before."""
+def _repeated(
+  name: str, bill: bills.Bill, aim: str = ''
+) -> Iterator[bills.Line]:
+  """The share of later turns, if any, whose action is the one before."""
   again, later = [], []
   for group in bill.episodes:
     pairs = [
@@ -97,7 +99,9 @@ def _repeated(bill: bills.Bill) -> tuple[float, list[float]]:
     ]
     again.append(sum(before == now for before, now in pairs))
     later.append(len(pairs))
-  return bills.ratio(np.array(again), np.array(later))
+  if any(later):
+    share = bills.ratio(np.array(again), np.array(later))
+    yield bills.Line(f'{name}/repeated', *share, aim)
 
 
 def tools(made: bills.Toy) -> Iterator[bills.Line]:
