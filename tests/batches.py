@@ -52,7 +52,7 @@ _WIDTHS = {
 # Columns that no kernel of a method reads.
 _UNREAD = (
   'tokens', 'positions', 'segments', 'routed_experts', 'rerouted',
-  'teacher_ids', 'old_ids',
+  'teacher_ids', 'old_ids', 'rollout_temperature', 'sampling_weight',
 )  # fmt: skip
 ARRAYS = tuple(
   name
