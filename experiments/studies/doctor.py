@@ -130,7 +130,7 @@ def say(
 def small(root: pathlib.Path, quick: bool) -> list[list[str]]:
   """Runs of the small world: a row each."""
   warm = root / 'warm'
-  train(planted.warm_start(quick), warm)
+  train(planted.warm_start(), warm)
   model, body = str(warm / 'final'), []
   faults = QUICK if quick else tuple(planted.FAULTS)
   plan = [(planted.HEALTHY, seed) for seed in runs.seeds()]

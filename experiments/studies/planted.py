@@ -51,10 +51,10 @@ FAULTS: dict[str, dict[str, Any]] = {
 }
 
 
-def warm_start(quick: bool) -> ml_collections.ConfigDict:
+def warm_start() -> ml_collections.ConfigDict:
   """Imitates the demonstrator of the world."""
   config = _world()
-  config.steps = 120 if quick else 200
+  config.steps = 200
   config.model.size = 'quick'
   config.method = {'name': 'terms.imitation'}
   config.rollout.strategy = 'demonstrations.noisy'

@@ -124,7 +124,7 @@ def test_every_fault_is_a_config_that_can_work(fault):
 
 
 def test_the_warm_start_is_a_config_that_can_work():
-  build.check(planted.warm_start(quick=True))
+  build.check(planted.warm_start())
 
 
 @pytest.fixture(scope='module')
