@@ -1,16 +1,11 @@
 """Rollouts that branch inside turns, where a choice mattered: APPO's."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from arl import episode
-from arl.envs import base
 from arl.rollout import branching, costs, inside, strategies
-from arl.rollout import chat as chat_lib
-from arl.rollout import engine as engine_lib
-
-Strategy = Callable[..., list[episode.Episode]]
 
 
 def gains(logp: np.ndarray, ref_logp: np.ndarray, width: int) -> np.ndarray:
@@ -56,7 +51,9 @@ def best(
   return order[np.argsort(-worth[order], kind='stable')][:count]
 
 
-def deciding(chains: int, *, count: int = 2, width: int = 32) -> Strategy:
+def deciding(
+  chains: int, *, count: int = 2, width: int = 32
+) -> strategies.Strategy:
   """The strategy of APPO (arXiv:2606.12384): branches where it was decided.
 
   `chains` episodes are played. In each the `count` tokens are found at which
@@ -74,15 +71,7 @@ def deciding(chains: int, *, count: int = 2, width: int = 32) -> Strategy:
     width: tokens after one that count for its gain.
   """
 
-  def strategy(
-    engine: engine_lib.Engine,
-    env: base.Env,
-    chat: chat_lib.Chat,
-    tasks: Sequence[episode.Task],
-    plan: strategies.Plan,
-    *,
-    teacher: engine_lib.Engine | None = None,
-  ) -> list[episode.Episode]:
+  def strategy(engine, env, chat, tasks, plan, *, teacher=None):
     """Multi-turn episodes with `tree` and `node`; as `strategies.multi_turn`.
 
     Args:

@@ -1,22 +1,15 @@
 """Rollouts that branch where the environment's answer surprises: ARPO's."""
 
 import functools
-from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from arl import episode
-from arl.envs import base
 from arl.rollout import branching, costs, strategies
-from arl.rollout import chat as chat_lib
-from arl.rollout import engine as engine_lib
-
-Strategy = Callable[..., list[episode.Episode]]
 
 
 def uncertain(
   chains: int, *, base_rate: float = 0.5, weight: float = 4.0, first: int = 20
-) -> Strategy:
+) -> strategies.Strategy:
   """The strategy of ARPO (arXiv:2507.19849): branches where a tool surprises.
 
   `chains` sequences begin. After each answer of the environment the entropy of
@@ -34,13 +27,7 @@ def uncertain(
     first: tokens of a turn whose entropy counts.
   """
 
-  def strategy(
-    engine: engine_lib.Engine,
-    env: base.Env,
-    chat: chat_lib.Chat,
-    tasks: Sequence[episode.Task],
-    plan: strategies.Plan,
-  ) -> list[episode.Episode]:
+  def strategy(engine, env, chat, tasks, plan):
     """Multi-turn episodes with `tree` and `node`; as `strategies.multi_turn`.
 
     Raises:

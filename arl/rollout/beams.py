@@ -10,16 +10,11 @@ What it returns is no sample of any policy, so it has no log-probs, and nothing
 can be learnt from it by a policy gradient.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from arl import episode
-from arl.envs import base
-from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
 from arl.rollout import pieces, strategies
-
-Strategy = Callable[..., list[episode.Episode]]
 
 
 class Beam(NamedTuple):
@@ -42,7 +37,9 @@ class Beam(NamedTuple):
     return self.logp - self.penalty
 
 
-def search(width: int, candidates: int, *, weight: float = 0.5) -> Strategy:
+def search(
+  width: int, candidates: int, *, weight: float = 0.5
+) -> strategies.Strategy:
   """The strategy that searches.
 
   Each turn of each sample is a search of its own group, in which the samples
@@ -62,13 +59,7 @@ def search(width: int, candidates: int, *, weight: float = 0.5) -> Strategy:
       ' set the counts to 1 or more, the weight to 0 or more.'
     )
 
-  def strategy(
-    engine: engine_lib.Engine,
-    env: base.Env,
-    chat: chat_lib.Chat,
-    tasks: Sequence[episode.Task],
-    plan: strategies.Plan,
-  ) -> list[episode.Episode]:
+  def strategy(engine, env, chat, tasks, plan):
     """Multi-turn episodes without log-probs.
 
     As `strategies.multi_turn`, and:

@@ -10,17 +10,13 @@ tasks advance together.
 A task has `prompts.samples` sequences, its leaves.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from arl import episode
-from arl.envs import base
-from arl.rollout import chat as chat_lib
 from arl.rollout import costs, strategies
-from arl.rollout import engine as engine_lib
 
-Strategy = Callable[..., list[episode.Episode]]
 GIVES = frozenset({'tree', 'node', 'copies'})
 
 
@@ -44,7 +40,7 @@ class Grown:
     return self.number - 1
 
 
-def tree(roots: int) -> Strategy:
+def tree(roots: int) -> strategies.Strategy:
   """The strategy of Tree-GRPO (arXiv:2509.21240): chains, then branches.
 
   First `roots` chains are played, each the trunk of a tree. Then each tree gets
@@ -56,13 +52,7 @@ def tree(roots: int) -> Strategy:
     roots: trees of a task; prompts.samples is a multiple of it.
   """
 
-  def strategy(
-    engine: engine_lib.Engine,
-    env: base.Env,
-    chat: chat_lib.Chat,
-    tasks: Sequence[episode.Task],
-    plan: strategies.Plan,
-  ) -> list[episode.Episode]:
+  def strategy(engine, env, chat, tasks, plan):
     """Multi-turn episodes with `tree` and `node`; as `strategies.multi_turn`.
 
     Raises:
@@ -88,7 +78,7 @@ def tree(roots: int) -> Strategy:
   return strategy
 
 
-def answers(count: int) -> Strategy:
+def answers(count: int) -> strategies.Strategy:
   """The strategy of GRPO-MA (arXiv:2509.24494): answers to each first turn.
 
   The first turn is played once for each tree, and from what the environment
@@ -98,13 +88,7 @@ def answers(count: int) -> Strategy:
     count: sequences of a first turn; prompts.samples is a multiple of it.
   """
 
-  def strategy(
-    engine: engine_lib.Engine,
-    env: base.Env,
-    chat: chat_lib.Chat,
-    tasks: Sequence[episode.Task],
-    plan: strategies.Plan,
-  ) -> list[episode.Episode]:
+  def strategy(engine, env, chat, tasks, plan):
     """Multi-turn episodes with `tree` and `node`; as `strategies.multi_turn`.
 
     Raises:

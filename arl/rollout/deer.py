@@ -5,18 +5,14 @@ answer on trial; how likely the tokens of that answer are says whether it needs
 to think on. For evaluation alone: nothing is trained on what it makes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from arl import episode
-from arl.envs import base
 from arl.rollout import chat as chat_lib
 from arl.rollout import costs, pieces, strategies
 from arl.rollout import engine as engine_lib
-
-Strategy = Callable[..., list[episode.Episode]]
 
 
 class Exit(NamedTuple):
@@ -42,7 +38,7 @@ class Exit(NamedTuple):
 AT_95 = Exit()
 
 
-def early(how: Exit = AT_95) -> Strategy:
+def early(how: Exit = AT_95) -> strategies.Strategy:
   """The strategy of DEER.
 
   The confidence is the geometric mean of the probabilities, at temperature 1,
@@ -64,13 +60,7 @@ def early(how: Exit = AT_95) -> Strategy:
   if how.tokens < 1 or how.most < 1:
     raise ValueError(f'deer: {how}; set tokens and most to 1 or more.')
 
-  def strategy(
-    engine: engine_lib.Engine,
-    env: base.Env,
-    chat: chat_lib.Chat,
-    tasks: Sequence[episode.Task],
-    plan: strategies.Plan,
-  ) -> list[episode.Episode]:
+  def strategy(engine, env, chat, tasks, plan):
     """Multi-turn episodes with `forced` and `discarded`.
 
     As `strategies.multi_turn`, and:

@@ -7,20 +7,16 @@ depends on those before, and plans that are unlikely are kept more often than
 the policy has them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from arl import episode
-from arl.envs import base
-from arl.rollout import chat as chat_lib
 from arl.rollout import costs, distances, pieces, strategies
 from arl.rollout import engine as engine_lib
 
-Strategy = Callable[..., list[episode.Episode]]
 
-
-def deduped(*, least: float = 0.2, tries: int = 2) -> Strategy:
+def deduped(*, least: float = 0.2, tries: int = 2) -> strategies.Strategy:
   """The strategy whose plans differ.
 
   A plan is compared with those that are kept of the rollouts before it, by the
@@ -40,13 +36,7 @@ def deduped(*, least: float = 0.2, tries: int = 2) -> Strategy:
       ' tries to 0 or more.'
     )
 
-  def strategy(
-    engine: engine_lib.Engine,
-    env: base.Env,
-    chat: chat_lib.Chat,
-    tasks: Sequence[episode.Task],
-    plan: strategies.Plan,
-  ) -> list[episode.Episode]:
+  def strategy(engine, env, chat, tasks, plan):
     """Multi-turn episodes with `discarded`; as `strategies.multi_turn`."""
     rows = pieces.started(env, chat, tasks, plan)
     sampling = plan.sampling._replace(stop=chat.stop)

@@ -7,22 +7,18 @@ and what it leaves goes to prompts that were uncertain or whose outcomes differ.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from arl import episode
-from arl.envs import base
-from arl.rollout import chat as chat_lib
 from arl.rollout import costs, strategies, vine
-from arl.rollout import engine as engine_lib
 
-Strategy = Callable[..., list[episode.Episode]]
 LOW = 0.2  # the quantile of the entropies below which a prompt is sure
 MOST = 2  # rollouts of a task, in prompts.samples
 
 
-def early(first: int) -> Strategy:
+def early(first: int) -> strategies.Strategy:
   """The strategy that looks after the first rollouts of each task.
 
   A task is stopped if the mean entropy of its turns is below the number
@@ -46,15 +42,7 @@ def early(first: int) -> Strategy:
       f'early_stop.early: {first} rollouts cannot differ; give 2 or more.'
     )
 
-  def strategy(
-    engine: engine_lib.Engine,
-    env: base.Env,
-    chat: chat_lib.Chat,
-    tasks: Sequence[episode.Task],
-    plan: strategies.Plan,
-    *,
-    entropy_floor: float,
-  ) -> list[episode.Episode]:
+  def strategy(engine, env, chat, tasks, plan, *, entropy_floor: float):
     """Multi-turn episodes, not as many of each task.
 
     As `strategies.multi_turn`, and:

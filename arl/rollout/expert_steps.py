@@ -11,17 +11,13 @@ all of their steps. So a task's steps share its id, and `stage` refuses an
 update that has some of them only.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from arl import episode, kinds
-from arl.envs import base
-from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
 from arl.rollout import resume, strategies
-
-Strategy = Callable[..., list[episode.Episode]]
 
 
 def by_place(step: int, count: int) -> int:
@@ -29,7 +25,7 @@ def by_place(step: int, count: int) -> int:
   return kinds.INTENT if step == count - 1 else kinds.EVIDENCE
 
 
-def along(stage: Callable[[int, int], int]) -> Strategy:
+def along(stage: Callable[[int, int], int]) -> strategies.Strategy:
   """The strategy that samples answers to all steps of an expert's episode.
 
   The samples of a task are shared out among its steps, each as many; what is
@@ -39,13 +35,7 @@ def along(stage: Callable[[int, int], int]) -> Strategy:
     stage: (step, steps) -> what the step is, of `arl.kinds`.
   """
 
-  def strategy(
-    engine: engine_lib.Engine,
-    env: base.Env,
-    chat: chat_lib.Chat,
-    tasks: Sequence[episode.Task],
-    plan: strategies.Plan,
-  ) -> list[episode.Episode]:
+  def strategy(engine, env, chat, tasks, plan):
     """An episode an answer, on whose mask it alone is, with its `stage`.
 
     Raises:

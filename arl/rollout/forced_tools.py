@@ -18,13 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from arl import episode
-from arl.envs import base, call_syntax, calls
+from arl.envs import call_syntax, calls
 from arl.rollout import chat as chat_lib
 from arl.rollout import costs, pieces, strategies
 from arl.rollout import engine as engine_lib
-
-Strategy = Callable[..., list[episode.Episode]]
 
 
 def beginning(syntax: str, name: str) -> str:
@@ -37,7 +34,7 @@ def beginning(syntax: str, name: str) -> str:
   return bare[: same.index(False) if False in same else len(same)]
 
 
-def off_mask(syntax: str) -> Strategy:
+def off_mask(syntax: str) -> strategies.Strategy:
   """The strategy whose forced tokens are nobody's action."""
 
   def take(one, forced, sample, chance, paths):
@@ -49,7 +46,7 @@ def off_mask(syntax: str) -> Strategy:
   return _strategy(syntax, take, scored=False)
 
 
-def in_mixture(syntax: str) -> Strategy:
+def in_mixture(syntax: str) -> strategies.Strategy:
   """The strategy whose log-probs are those of the mixture.
 
   It has no entropies, which are those of the policy alone, and it scores what
@@ -109,18 +106,12 @@ def _after(tokens, free: np.ndarray, begun: Sequence[int]) -> np.ndarray:
   return made
 
 
-def _strategy(syntax: str, take: Callable, *, scored: bool) -> Strategy:
+def _strategy(
+  syntax: str, take: Callable, *, scored: bool
+) -> strategies.Strategy:
   """A strategy that forces; `take` appends an action to its row."""
 
-  def strategy(
-    engine: engine_lib.Engine,
-    env: base.Env,
-    chat: chat_lib.Chat,
-    tasks: Sequence[episode.Task],
-    plan: strategies.Plan,
-    *,
-    tool_eps: float,
-  ) -> list[episode.Episode]:
+  def strategy(engine, env, chat, tasks, plan, *, tool_eps: float):
     """Multi-turn episodes, some of whose calls were begun for the policy.
 
     As `strategies.multi_turn`, and:

@@ -24,7 +24,6 @@ from arl.rollout import asides, branching, costs, pieces, strategies
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
 
-Strategy = Callable[..., list[episode.Episode]]
 _RIGHT = 'located'  # the extra that says whether a reset was where it should be
 
 
@@ -122,7 +121,7 @@ def _departure(env: base.Env, one: Failure) -> int | None:
   return mistakes.first(env, states, one.row.exchanges)
 
 
-def into_failure(count: int, locate: Locate) -> Strategy:
+def into_failure(count: int, locate: Locate) -> strategies.Strategy:
   """The strategy that resets into one failure of each task.
 
   It tells `located`, the share of resets before the first turn that departs
@@ -134,13 +133,7 @@ def into_failure(count: int, locate: Locate) -> Strategy:
     locate: which turn a failure is reset before.
   """
 
-  def strategy(
-    engine: engine_lib.Engine,
-    env: base.Env,
-    chat: chat_lib.Chat,
-    tasks: Sequence[episode.Task],
-    plan: strategies.Plan,
-  ) -> list[episode.Episode]:
+  def strategy(engine, env, chat, tasks, plan):
     """Multi-turn episodes with `tree`; as `strategies.multi_turn`.
 
     Raises:

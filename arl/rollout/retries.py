@@ -22,12 +22,10 @@ from typing import NamedTuple
 import numpy as np
 
 from arl import episode
-from arl.envs import base, hinted, mistakes
+from arl.envs import hinted, mistakes
 from arl.rollout import asides, branching, costs, pieces, resets, strategies
 from arl.rollout import chat as chat_lib
-from arl.rollout import engine as engine_lib
 
-Strategy = Callable[..., list[episode.Episode]]
 _BETTER = 'better'  # the extra of a retry: whether it earned more
 _COLUMNS = (
   'tokens', 'mask', 'logp', 'rewards', 'turn', 'entropy', 'process', 'versions',
@@ -78,7 +76,7 @@ def of_another(said: list[list[asides.Said]]) -> list[list[asides.Said]]:
   ]
 
 
-def reflected(count: int, mix: Mix = own) -> Strategy:
+def reflected(count: int, mix: Mix = own) -> strategies.Strategy:
   """The strategy that tries up to `count` failures of each task again.
 
   Where there are fewer, and where a reflection cannot be shown or leaves no
@@ -91,13 +89,7 @@ def reflected(count: int, mix: Mix = own) -> Strategy:
     mix: which reflection each is told.
   """
 
-  def strategy(
-    engine: engine_lib.Engine,
-    env: base.Env,
-    chat: chat_lib.Chat,
-    tasks: Sequence[episode.Task],
-    plan: strategies.Plan,
-  ) -> list[episode.Episode]:
+  def strategy(engine, env, chat, tasks, plan):
     """Multi-turn episodes with both columns; as `strategies.multi_turn`.
 
     Raises:

@@ -12,17 +12,14 @@ pairs that it learns from are made of them by `pairs.siblings`.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from arl import episode
-from arl.envs import base
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
 from arl.rollout import ranking, resume, strategies, trees, vine
-
-Strategy = Callable[..., list[episode.Episode]]
 
 
 class _Node:
@@ -60,7 +57,7 @@ class _Tree:
 
 def guided(
   count: int, rank: ranking.Rank, *, alpha: float = 0.5, c: float = 1.0
-) -> Strategy:
+) -> strategies.Strategy:
   """The strategy that searches; by its names at the end of this file.
 
   An episode has two columns more. `action_value` is what its actions are worth
@@ -88,13 +85,7 @@ def guided(
       ' or more, with alpha from 0 to 1 and c of 0 or more.'
     )
 
-  def strategy(
-    engine: engine_lib.Engine,
-    env: base.Env,
-    chat: chat_lib.Chat,
-    tasks: Sequence[episode.Task],
-    plan: strategies.Plan,
-  ) -> list[episode.Episode]:
+  def strategy(engine, env, chat, tasks, plan):
     """Simulations with the columns; as `strategies.multi_turn`."""
     made = [
       _Tree(strategies.start(env, chat, task, plan.limits, 0, path))

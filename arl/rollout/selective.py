@@ -7,18 +7,13 @@ sampled until then is lost: it is a cost, and the episodes stay in the batch
 with the status `dropped`, which has no grade and is no failure.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from arl import episode
-from arl.envs import base
-from arl.rollout import chat as chat_lib
 from arl.rollout import costs, distances, strategies
-from arl.rollout import engine as engine_lib
-
-Strategy = Callable[..., list[episode.Episode]]
 
 
-def cut(turns: int, *, least: float = 0.12) -> Strategy:
+def cut(turns: int, *, least: float = 0.12) -> strategies.Strategy:
   """The strategy that looks once, after so many turns.
 
   The distance of two rollouts is that of their first actions, each action being
@@ -39,13 +34,7 @@ def cut(turns: int, *, least: float = 0.12) -> Strategy:
       ' with a distance from 0 to 1.'
     )
 
-  def strategy(
-    engine: engine_lib.Engine,
-    env: base.Env,
-    chat: chat_lib.Chat,
-    tasks: Sequence[episode.Task],
-    plan: strategies.Plan,
-  ) -> list[episode.Episode]:
+  def strategy(engine, env, chat, tasks, plan):
     """Multi-turn episodes, some `dropped`; as `strategies.multi_turn`."""
     groups = [
       [

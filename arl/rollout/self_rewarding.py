@@ -6,21 +6,16 @@ takes the place of what the environment paid. Pairs of it are those of
 `pairs.best_against_worst`, learnt by `preference.dpo`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from arl import episode
-from arl.envs import base
 from arl.rewards import judge, judgements, verdict
 from arl.rollout import asides, strategies
-from arl.rollout import chat as chat_lib
-from arl.rollout import engine as engine_lib
-
-Strategy = Callable[..., list[episode.Episode]]
 
 
-def judged(form: judgements.Form, *, times: int = 3) -> Strategy:
+def judged(form: judgements.Form, *, times: int = 3) -> strategies.Strategy:
   """The strategy whose episodes earn the mean of their own judgements.
 
   It is on the last token that the policy sampled, from 0 to 1. Of the `times`
@@ -39,13 +34,7 @@ def judged(form: judgements.Form, *, times: int = 3) -> Strategy:
   if times < 1:
     raise ValueError(f'self_rewarding: times is {times}; give 1 or more.')
 
-  def strategy(
-    engine: engine_lib.Engine,
-    env: base.Env,
-    chat: chat_lib.Chat,
-    tasks: Sequence[episode.Task],
-    plan: strategies.Plan,
-  ) -> list[episode.Episode]:
+  def strategy(engine, env, chat, tasks, plan):
     """Multi-turn episodes, judged; as `strategies.multi_turn`."""
     made = strategies.multi_turn(engine, env, chat, tasks, plan)
     asked = [_asked(form, one) if episode.graded(one) else None for one in made]

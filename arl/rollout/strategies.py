@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,12 @@ from arl.envs import base
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
 from arl.rollout import resume
+
+# (engine, env, chat, tasks, plan) -> episodes, as `multi_turn`; some take knobs
+# of the run by keyword, see `arl.train.turning`. What it adds to episodes, and
+# cannot have in them, are its attributes `gives` and `lacks`; what it has to
+# say of a batch, `tells`.
+Strategy = Callable[..., list[episode.Episode]]
 
 
 class Limits(NamedTuple):

@@ -13,16 +13,11 @@ forced, so it is off the mask (the column `forced`), and every other token keeps
 the log-prob under the context that it was sampled in.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from arl import episode
-from arl.envs import base
-from arl.rollout import chat as chat_lib
 from arl.rollout import costs, pieces, strategies, thoughts
 from arl.rollout import engine as engine_lib
-
-Strategy = Callable[..., list[episode.Episode]]
 
 
 class Turns(NamedTuple):
@@ -43,7 +38,7 @@ AGAIN, ONCE = Turns(), Turns(tries=0)
 
 def controlled(
   turn: Turns = AGAIN, thought: thoughts.Stop | None = None
-) -> Strategy:
+) -> strategies.Strategy:
   """The strategy of T2PO; by its names at the end of this file.
 
   Args:
@@ -56,13 +51,7 @@ def controlled(
   if not turn.eta >= 0 or turn.tries < 0:
     raise ValueError(f't2po: {turn}; set eta and tries to 0 or more.')
 
-  def strategy(
-    engine: engine_lib.Engine,
-    env: base.Env,
-    chat: chat_lib.Chat,
-    tasks: Sequence[episode.Task],
-    plan: strategies.Plan,
-  ) -> list[episode.Episode]:
+  def strategy(engine, env, chat, tasks, plan):
     """Multi-turn episodes with `forced` and `discarded`.
 
     As `strategies.multi_turn`, and:

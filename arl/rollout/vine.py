@@ -19,17 +19,13 @@ from typing import Any
 import numpy as np
 
 from arl import episode
-from arl.envs import base
-from arl.rollout import chat as chat_lib
 from arl.rollout import costs, pieces, strategies
-from arl.rollout import engine as engine_lib
 
-Strategy = Callable[..., list[episode.Episode]]
 # The branches of a row by the turn that they begin with.
 _Branches = Mapping[int, Sequence[strategies.Live]]
 
 
-def values(count: int) -> Strategy:
+def values(count: int) -> strategies.Strategy:
   """The strategy that gives `turn_value`: mean returns of `count` branches.
 
   The column holds, on the tokens of a turn, what branches from its beginning
@@ -38,7 +34,9 @@ def values(count: int) -> Strategy:
   return _branching(count, 0, 'turn_value', _valued)
 
 
-def labels(count: int, judge: Callable[[np.ndarray], float]) -> Strategy:
+def labels(
+  count: int, judge: Callable[[np.ndarray], float]
+) -> strategies.Strategy:
   """The strategy that labels each turn by `count` completions of it.
 
   The labels are `process_rewards`, in place of those of the environment.
@@ -54,7 +52,7 @@ def labels(count: int, judge: Callable[[np.ndarray], float]) -> Strategy:
 
 def _branching(
   count: int, first: int, column: str, told: Callable[..., episode.Episode]
-) -> Strategy:
+) -> strategies.Strategy:
   """The strategy that gives a column, told of a row and its branches.
 
   Args:
@@ -64,13 +62,7 @@ def _branching(
     told: (row, its branches) -> the episode with the column.
   """
 
-  def strategy(
-    engine: engine_lib.Engine,
-    env: base.Env,
-    chat: chat_lib.Chat,
-    tasks: Sequence[episode.Task],
-    plan: strategies.Plan,
-  ) -> list[episode.Episode]:
+  def strategy(engine, env, chat, tasks, plan):
     """Multi-turn episodes with the column; as `strategies.multi_turn`."""
     rows, starts = _roll_out(engine, env, chat, tasks, plan)
     branches = _branch(starts, count, first)
