@@ -59,12 +59,14 @@ def test_both_forms_of_the_sequence_ratio_agree():
   family.close(result.gradient['logp'], other.gradient['logp'], 'gradient')
 
 
-# Recipes that are the same by design, on default numbers or constant credit.
+# Recipes that are the same by design: on default numbers, on constant credit, or
+# but for their rollouts.
 ALIKE = {
   ('filters.live_groups', 'grpo.live_dapo'),
   ('grpo.grpo', 'grpo.swe_rl'),
   ('offpolicy.dis', 'offpolicy.glm5_agentic'),
   ('offpolicy.glm5_reasoning', 'offpolicy.mis'),
+  ('resets.rrpo', 'resets.srpo'),
   ('sequence.gspo', 'sequence.gspo_token'),
   ('supervised.actobs', 'terms.imitation'),
 }

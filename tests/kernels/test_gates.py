@@ -75,7 +75,7 @@ def test_it_is_what_loops_give(answers, sharpness):
 
 
 @hypothesis.given(_answers())
-@hypothesis.settings(max_examples=30, deadline=None)
+@hypothesis.settings(max_examples=12, deadline=None)
 def test_centred_it_sums_to_zero_over_the_episodes_of_the_batch(answers):
   batch = columns(*answers)
   earned = reward(**batch)
