@@ -59,7 +59,7 @@ def test_both_forms_of_the_sequence_ratio_agree():
   family.close(result.gradient['logp'], other.gradient['logp'], 'gradient')
 
 
-# Recipes that are the same by design: on default numbers, on constant credit, or
+# Recipes that are the same by design, on default numbers or constant credit, or
 # but for their rollouts.
 ALIKE = {
   ('filters.live_groups', 'grpo.live_dapo'),
