@@ -9,7 +9,7 @@ from arl import kinds, levels
 from arl.kernels import advantages, gates, ratios, returns, segments, states
 from arl.methods import binding
 from arl.rewards import rubrics, steps
-from arl.rollout import distances
+from arl.rollout import arpo, distances
 
 # Four trajectories through states by name; the first two reach the goal.
 PATHS = 'abd', 'acabd', 'ace', 'abe'
@@ -243,6 +243,14 @@ def _selective():
   return distances.pairwise(distances.prefixes(ACTIONS, 4))
 
 
+# How much more uncertain a turn is than the first, of all that is possible.
+SURPRISES = '-5', '-0.5', '0', '0.5', '5'
+
+
+def _branches(more: float) -> w.Row:
+  return lambda: arpo.branch_probability(more)
+
+
 TABLE: w.Table = {
   'gigpo.AE': _each(w.kernel(advantages.group_normalize, _walks)),
   'gigpo.AS': _flat(w.credit('states.gigpo', _walks, name='turn_advantage')),
@@ -269,6 +277,9 @@ TABLE: w.Table = {
     w.credit('agentic.steppo', _steps, first=1, gamma=0.99, lam=0.95)
   ),
   'steppo.ratio': _each(w.of(np.ma.exp, w.kernel(ratios.turn_mean, _ratios))),
+  'steppo.ratio_token_product': _each(
+    w.of(np.ma.exp, w.kernel(ratios.turn, _ratios))
+  ),
   'skip_obs_gae.A': lambda: w.kernel(
     returns.gae, _observed, gamma=1.0, lam=0.95
   )().filled(0)[0],
@@ -296,11 +307,18 @@ TABLE: w.Table = {
   'draco.neg': _by_turn(
     (2, 4), w.kernel(segments.by_quality, _signed(DRACO, -1.0))
   ),
+  'draco.conserved': lambda: w.kernel(
+    segments.by_quality, _signed(DRACO, -1.0)
+  )().sum(),
   'baton_bfa.w_pos': _tilted(1.0),
   'baton_bfa.A_pos': _tilted(1.0),
   'baton_bfa.w_neg': _tilted(-1.0),
   'vineppo': _flat(w.credit('critics.vineppo', _vines)),
   'vps.delta': lambda: steps.belief_shifts((0.1, 0.15, 0.6, 0.55, 0.9)),
+  'vps.telescopes': lambda: sum(
+    steps.belief_shifts((0.1, 0.15, 0.6, 0.55, 0.9))
+  ),
+  **{f'arpo.{more}': _branches(float(more)) for more in SURPRISES},
   'selective': _selective,
   'trca.r': lambda: rubrics.trca(
     (0.2, -0.1, 0.2, 0.1), ({'one'}, (), (), {'two'}), ('one', 'two')
