@@ -110,6 +110,32 @@ class Env(NamedTuple):
   tools: Sequence[calls.Tool] = ()
 
 
+def one_answer(
+  task: Callable[[str, int], episode.Task],
+  right: Callable[[episode.Task], str],
+  earns: Callable[[episode.Task, str], float],
+) -> Env:
+  """An environment whose episodes are one action, which answers a task.
+
+  Args:
+    task: (split, index) -> Task.
+    right: Task -> the action that earns 1.
+    earns: (Task, action text) -> reward.
+  """
+
+  def step(state, text):
+    return state, episode.Turn('', earns(state, text), True)
+
+  return Env(
+    task=task,
+    reset=lambda task: task,
+    step=step,
+    oracle=right,
+    noisy=lambda task, rng: right(task),
+    answer=right,
+  )
+
+
 def inner(wrapper: str, env: Mapping[str, Any]) -> Env:
   """The environment that another wraps, of its block.
 

@@ -36,14 +36,10 @@ def make(*, env: Mapping[str, Any], form: str, max_turns: int) -> base.Env:
   if max_turns < 1:
     raise ValueError(f'judging: max_turns is {max_turns}; give 1 or more.')
   made = names.resolve(form, 'arl.rewards')()
-  say = lambda task: made.write(task.data[POINTS])
-  return base.Env(
-    task=functools.partial(_task, inner, made, max_turns),
-    reset=lambda task: task,
-    step=functools.partial(_step, made),
-    oracle=say,
-    noisy=lambda task, rng: say(task),
-    answer=say,
+  return base.one_answer(
+    functools.partial(_task, inner, made, max_turns),
+    right=lambda task: made.write(task.data[POINTS]),
+    earns=functools.partial(_earned, made),
   )
 
 
@@ -64,8 +60,6 @@ def _task(
   return episode.Task(f'judging/{task.id}', prompt, {POINTS: points}, system)
 
 
-def _step(
-  form: judgements.Form, task: episode.Task, text: str
-) -> tuple[episode.Task, episode.Turn]:
+def _earned(form: judgements.Form, task: episode.Task, text: str) -> float:
   right = form.read(form.write(task.data[POINTS])).score
-  return task, episode.Turn('', float(form.read(text).score == right), True)
+  return float(form.read(text).score == right)

@@ -110,14 +110,10 @@ def make(*, env: Mapping[str, Any], max_turns: int) -> base.Env:
   inner = base.inner('mistakes', env)
   if max_turns < 1:
     raise ValueError(f'mistakes: max_turns is {max_turns}; give 1 or more.')
-  say = lambda task: said(task.data['first'])
-  return base.Env(
-    task=functools.partial(_task, inner, max_turns),
-    reset=lambda task: task,
-    step=_step,
-    oracle=say,
-    noisy=lambda task, rng: say(task),
-    answer=say,
+  return base.one_answer(
+    functools.partial(_task, inner, max_turns),
+    right=lambda task: said(task.data['first']),
+    earns=_earned,
   )
 
 
@@ -156,6 +152,5 @@ def _failure(env: base.Env, task: episode.Task, max_turns: int) -> _Played:
   )
 
 
-def _step(task: episode.Task, text: str) -> tuple[episode.Task, episode.Turn]:
-  right = read(text, task.data['turns']) == task.data['first']
-  return task, episode.Turn('', float(right), True)
+def _earned(task: episode.Task, text: str) -> float:
+  return float(read(text, task.data['turns']) == task.data['first'])

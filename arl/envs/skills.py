@@ -89,14 +89,10 @@ def make(*, env: Mapping[str, Any], max_turns: int) -> base.Env:
   inner = base.inner('skills', env)
   if max_turns < 1:
     raise ValueError(f'skills: max_turns is {max_turns}; give 1 or more.')
-  say = lambda task: task.data[SKILL]
-  return base.Env(
-    task=functools.partial(_task, inner, max_turns),
-    reset=lambda task: task,
-    step=_step,
-    oracle=say,
-    noisy=lambda task, rng: say(task),
-    answer=say,
+  return base.one_answer(
+    functools.partial(_task, inner, max_turns),
+    right=lambda task: task.data[SKILL],
+    earns=_earned,
   )
 
 
@@ -110,6 +106,5 @@ def _task(
   )
 
 
-def _step(task: episode.Task, text: str) -> tuple[episode.Task, episode.Turn]:
-  right = read(text) == task.data[SKILL]
-  return task, episode.Turn('', float(right), True)
+def _earned(task: episode.Task, text: str) -> float:
+  return float(read(text) == task.data[SKILL])
