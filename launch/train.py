@@ -21,13 +21,17 @@ _CONFIG = config_flags.DEFINE_config_file(
 _WORKDIR = flags.DEFINE_string(
   'workdir', None, 'Where the run is written, and resumed from.'
 )
+_PROFILE = flags.DEFINE_integer(
+  'profile', 0, 'Writes a trace of so many steps, after the first, to'
+  ' WORKDIR/profile, for XProf or Perfetto.', lower_bound=0,
+)  # fmt: skip
 
 
 def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
   logging.set_verbosity(logging.WARNING)  # orbax tells every step at INFO
-  loop.train(_CONFIG.value, _WORKDIR.value)
+  loop.train(_CONFIG.value, _WORKDIR.value, _PROFILE.value)
 
 
 def run() -> None:

@@ -25,7 +25,7 @@ from arl.rollout import pack
 from arl.train import build, metrics, sharding
 from experiments import common
 
-_TIMED = re.compile('wall|time/.*|speed/.*')
+_TIMED = re.compile('wall|time/.*|speed/.*|share/.*')
 ALPHABET = 'abcd?.'
 _TEMPLATE = (
   '{% for message in messages %}{{ message.content }}'

@@ -66,6 +66,7 @@ PANELS = (
     'tokens per second',
     (('speed/tokens_per_second', 'whole step'),),
   ),
+  Panel('Time', 'share of a step', (('share/', ''),), (0, 1)),
   Panel(
     'Mismatch of engine and trainer',
     'max |difference of logp| (nats)',

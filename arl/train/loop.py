@@ -24,6 +24,7 @@ from arl.train import (
   build,
   carried,
   checkpoint,
+  clock,
   evaluation,
   export,
   fills,
@@ -36,18 +37,22 @@ from arl.train import (
   settings,
   state,
   telling,
+  tracing,
   tutors,
   watch,
 )
 
 
-def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
+def train(
+  config: ml_collections.ConfigDict, workdir: str, profile: int = 0
+) -> state.TrainState:
   """Trains a policy and writes everything about it to `workdir`.
 
   Args:
     config: see `arl.train.settings`; experiments/ has examples.
     workdir: of this run. One that holds checkpoints of the same settings is
       resumed from the newest.
+    profile: steps to trace, see `tracing`.
 
   Returns:
     The state at the end, or where Ctrl-C stopped it.
@@ -61,7 +66,8 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
   method = build.check(config)
   folder = pathlib.Path(workdir).absolute()
   folder.mkdir(parents=True, exist_ok=True)
-  world = build.world(config)
+  timer = clock.Clock()
+  world = clock.timed(build.world(config), timer)
   learner = build.learner(config, method, world.loaded)
   strategy, tutor = tutors.make(config, world)
   temperature, per_batch = config.rollout.temperature, config.updates.per_batch
@@ -99,10 +105,10 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
     )
   metrics.truncate(folder, start)
   doctor = watch.make(config, folder, start, world.chat)
-  clock = time.monotonic() - meta['wall']
+  born = time.monotonic() - meta['wall']
 
   def save(step: int, row: dict[str, float]) -> None:
-    meta['wall'] = time.monotonic() - clock
+    meta['wall'] = time.monotonic() - born
     meta['gathered'] = carried.to_json(kept)
     meta['metrics'] = {name: float(value) for name, value in row.items()}
     saved.save(step, now, meta)
@@ -115,7 +121,10 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
     report = stack.enter_context(
       progress.track(config.steps, config.method.name, start)
     )
+    trace = stack.enter_context(tracing.track(folder, start, profile))
     for step in range(start, config.steps):
+      trace(step)
+      timer.read()
       began = time.monotonic()
 
       # Gather what to train on: choose tasks, roll out, select.
@@ -131,27 +140,31 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
       parts, data = [got.episodes], None
       if got.groups:
         parts = batch.updates(got.groups, per_batch, tell)
-        data = batch.make(
-          learner,
-          now.params,
-          parts,
-          width=config.rollout.context,
-          max_turns=config.rollout.max_turns,
-          from_loop=functools.partial(
-            fills.from_loop,
-            seed=config.seed,
-            step=step,
-            steps=config.steps,
-            knobs=meta['knobs'],
-          ),
-        )
+        with timer.during(clock.SCORING):
+          data = batch.make(
+            learner,
+            now.params,
+            parts,
+            width=config.rollout.context,
+            max_turns=config.rollout.max_turns,
+            from_loop=functools.partial(
+              fills.from_loop,
+              seed=config.seed,
+              step=step,
+              steps=config.steps,
+              knobs=meta['knobs'],
+            ),
+          )
+          jax.block_until_ready((data.columns, data.credits))
         batch.check_origin(config.method.name, data, learner.method.needs)
         filled = [index for index, part in enumerate(parts) if part]
-        for index in filled * config.updates.epochs:
-          part = batch.update(data, index, learner.rows)
-          now, facts = learner.step(now, *part, **learner.taught)
-          for name, value in facts.items():
-            seen[name].append(value)
+        with timer.during(clock.UPDATE):
+          for index in filled * config.updates.epochs:
+            part = batch.update(data, index, learner.rows)
+            now, facts = learner.step(now, *part, **learner.taught)
+            for name, value in facts.items():
+              seen[name].append(value)
+          jax.block_until_ready(now)
         seen.update({name: [value] for name, value in data.metrics.items()})
         if gathering.moved:
           change = batch.moved(learner, now.params, data)
@@ -165,6 +178,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
 
       # Watch.
       row = {name: np.mean(jax.device_get(v)) for name, v in seen.items()}
+      row |= timer.read()
       ended = time.monotonic()
       row |= outcome.training_metrics(
         summary.success(got.episodes),
@@ -214,7 +228,7 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> state.TrainState:
         break
 
   # --- Say what became of it --------------------------------------------------
-  meta['wall'] = time.monotonic() - clock
+  meta['wall'] = time.monotonic() - born
   export.save(folder / 'final', now.params, world.loaded.sizes, world.tokenizer)
   after = evaluation.evaluate(world, final, temperature, (evaluation.FINAL,))
   shown = outcome.show(
