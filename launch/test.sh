@@ -14,6 +14,7 @@ tests of kernels and methods cover every line of them.
   launch/test.sh tests/kernels   only some tests
   launch/test.sh --slow          also those that take minutes or need a
                                  pretrained model
+  launch/test.sh --explore       property tests draw examples anew
   launch/test.sh -n 0            in one process, as a debugger needs; otherwise
                                  up to four
 

@@ -9,6 +9,7 @@ os.environ['XLA_FLAGS'] = (
   + ' --xla_backend_optimization_level=0'  # most of the time is compilation
 )
 
+import hypothesis
 import jax
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
@@ -21,6 +22,18 @@ def pytest_addoption(parser):
   parser.addoption(
     '--slow', action='store_true', help='also run the tests marked slow'
   )
+  parser.addoption(
+    '--explore',
+    action='store_true',
+    help='property tests try other examples in each run',
+  )
+
+
+def pytest_configure(config):
+  # A change is judged by examples that it did not draw itself.
+  hypothesis.settings.register_profile('repeatable', derandomize=True)
+  if not config.getoption('--explore'):
+    hypothesis.settings.load_profile('repeatable')
 
 
 def pytest_collection_modifyitems(config, items):

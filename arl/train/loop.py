@@ -28,6 +28,7 @@ from arl.train import (
   evaluation,
   export,
   fills,
+  flops,
   gather,
   interrupt,
   metrics,
@@ -105,6 +106,7 @@ def train(
     )
   metrics.truncate(folder, start)
   doctor = watch.make(config, folder, start, world.chat)
+  most = flops.peak() * learner.mesh.size if profile else 0.0
   born = time.monotonic() - meta['wall']
 
   def save(step: int, row: dict[str, float]) -> None:
@@ -179,6 +181,14 @@ def train(
       # Watch.
       row = {name: np.mean(jax.device_get(v)) for name, v in seen.items()}
       row |= timer.read()
+      if data:
+        row |= flops.rates(
+          world.loaded.sizes,
+          data.columns,
+          config.updates.epochs,
+          row['share/update'] * row['time/step'],
+          most,
+        )
       ended = time.monotonic()
       row |= outcome.training_metrics(
         summary.success(got.episodes),
