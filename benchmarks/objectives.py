@@ -22,10 +22,9 @@ from typing import NamedTuple
 import numpy as np
 from absl import app, flags
 
-from benchmarks import cases, machine, processes, rounds
+from benchmarks import cases, machine, options, processes, rounds
 from experiments.studies import runs
 
-_QUICK = flags.DEFINE_bool('quick', False, 'Few repeats: the same lines, fast.')
 _CORE = flags.DEFINE_integer('core', 0, 'The core that everything runs on.')
 _PYTHONS = {
   library: flags.DEFINE_string(
@@ -156,7 +155,7 @@ def compare(peer: str, python: str | None) -> tuple[list[Outcome], dict]:
   if python is None:
     why = f'no --{peer}_python'
     return [skipped(outcome, why) for outcome in planned], {}
-  plan = rounds.QUICK if _QUICK.value else rounds.FULL
+  plan = rounds.QUICK if options.QUICK.value else rounds.FULL
   with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
     start = lambda side, python: processes.start(
@@ -212,7 +211,7 @@ def main(argv: list[str]) -> None:
     made, seen = compare(peer, pythons[peer])
     outcomes += made
     versions.update(seen)
-  if not _QUICK.value:
+  if not options.QUICK.value:
     write(outcomes, versions, load)
   differing = [each.name for each in outcomes if each.verdict == 'differs']
   if differing:

@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from absl import app, flags
+from absl import app
 
 from arl.sandbox import (
   base,
@@ -37,10 +37,9 @@ from arl.sandbox import (
   session,
 )
 from arl.sandbox import runs as sandbox
-from benchmarks import machine, rounds
+from benchmarks import machine, options, rounds
 from experiments.studies import runs
 
-_QUICK = flags.DEFINE_bool('quick', False, 'Few runs: the same lines, fast.')
 TABLE = pathlib.Path(__file__).parent / 'results' / 'sandbox.md'
 _AIM = '>= 300'
 _WORKERS = (1, 2)
@@ -204,7 +203,7 @@ def write(outcomes: Sequence[Outcome], load: float) -> None:
 def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
-  quick, load, outcomes = _QUICK.value, os.getloadavg()[0], []
+  quick, load, outcomes = options.QUICK.value, os.getloadavg()[0], []
   with kinds() as made:
     for kind, (run, wait) in made.items():
       outcomes.append(measure(kind, run, wait, quick))

@@ -29,16 +29,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import uvicorn
-from absl import app, flags, logging
+from absl import app, logging
 
 from arl.models import hf, sizes, transformer
 from arl.rollout import engine, local
-from benchmarks import machine, rounds
+from benchmarks import machine, options, rounds
 from experiments.studies import runs, servers
 
-_QUICK = flags.DEFINE_bool(
-  'quick', False, 'Few requests: the same lines, fast.'
-)
 TABLE = pathlib.Path(__file__).parent / 'results' / 'server.md'
 SEED = 0
 _SLOTS, _CONTEXT, _VOCAB = 64, 256, 102
@@ -229,7 +226,7 @@ def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
   logging.set_verbosity(logging.WARNING)  # httpx tells every request at INFO
-  quick, load = _QUICK.value, os.getloadavg()[0]
+  quick, load = options.QUICK.value, os.getloadavg()[0]
   size = sizes.quick(_VOCAB)
   with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name) / 'model'

@@ -18,17 +18,16 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from absl import app, flags
+from absl import app
 
 from arl import episode, types
 from arl.methods import compose, grpo
 from arl.models import sizes, transformer
 from arl.rollout import pack
 from arl.train import forward, optimizers, prefixes, sharding, state, step
-from benchmarks import machine, rounds
+from benchmarks import machine, options, rounds
 from experiments.studies import runs
 
-_QUICK = flags.DEFINE_bool('quick', False, 'Few rounds: the same lines, fast.')
 TABLE = pathlib.Path(__file__).parent / 'results' / 'shared_prefix.md'
 TURNS, TURN, ROUNDS = 10, 48, 7  # a turn: half observed, half sampled
 SIZES = {
@@ -216,7 +215,7 @@ def main(argv: list[str]) -> None:
   for model, size in SIZES.items():
     for count in (4, 16):
       name = f'shared_prefix/{model}/{count}'
-      seen = measure(size, count, 3 if _QUICK.value else ROUNDS)
+      seen = measure(size, count, 3 if options.QUICK.value else ROUNDS)
       runs.line(
         f'{name}/difference', seen['difference'], 'x', f'<= {_AGREES}', (0,),
         None,
@@ -225,7 +224,7 @@ def main(argv: list[str]) -> None:
         failed.append(name)
         continue
       body.append([model, str(count), *tell(name, seen)])
-  if not _QUICK.value:
+  if not options.QUICK.value:
     write(body, load)
   if failed:
     sys.exit(f'gradients differ: {json.dumps(failed)}')
