@@ -110,6 +110,18 @@ class Env(NamedTuple):
   tools: Sequence[calls.Tool] = ()
 
 
+def played_in(wrapper: str, env: Mapping[str, Any], max_turns: int) -> Env:
+  """The environment whose episodes another tells of, see `inner`.
+
+  Raises:
+    ValueError: as `inner`, or an episode without an action.
+  """
+  made = inner(wrapper, env)
+  if max_turns < 1:
+    raise ValueError(f'{wrapper}: max_turns is {max_turns}; give 1 or more.')
+  return made
+
+
 def one_answer(
   task: Callable[[str, int], episode.Task],
   right: Callable[[episode.Task], str],

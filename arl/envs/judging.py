@@ -32,9 +32,7 @@ def make(*, env: Mapping[str, Any], form: str, max_turns: int) -> base.Env:
   Raises:
     ValueError: an unknown form, an environment without a name, or no action.
   """
-  inner = base.inner('judging', env)
-  if max_turns < 1:
-    raise ValueError(f'judging: max_turns is {max_turns}; give 1 or more.')
+  inner = base.played_in('judging', env, max_turns)
   made = names.resolve(form, 'arl.rewards')()
   return base.one_answer(
     functools.partial(_task, inner, made, max_turns),

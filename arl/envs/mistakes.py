@@ -107,9 +107,7 @@ def make(*, env: Mapping[str, Any], max_turns: int) -> base.Env:
   Raises:
     ValueError: an environment without a name, or no action.
   """
-  inner = base.inner('mistakes', env)
-  if max_turns < 1:
-    raise ValueError(f'mistakes: max_turns is {max_turns}; give 1 or more.')
+  inner = base.played_in('mistakes', env, max_turns)
   return base.one_answer(
     functools.partial(_task, inner, max_turns),
     right=lambda task: said(task.data['first']),

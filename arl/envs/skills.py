@@ -86,9 +86,7 @@ def make(*, env: Mapping[str, Any], max_turns: int) -> base.Env:
   Raises:
     ValueError: an environment without a name, or no action.
   """
-  inner = base.inner('skills', env)
-  if max_turns < 1:
-    raise ValueError(f'skills: max_turns is {max_turns}; give 1 or more.')
+  inner = base.played_in('skills', env, max_turns)
   return base.one_answer(
     functools.partial(_task, inner, max_turns),
     right=lambda task: task.data[SKILL],

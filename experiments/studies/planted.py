@@ -4,17 +4,12 @@ What is planted stands where the config names a part: an environment that
 misleads, a selection, a strategy, an objective, a limit.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import ml_collections
 import numpy as np
 
-from arl import episode
-from arl.envs import base
 from arl.methods import compose, grpo, terms
-from arl.rollout import chat as chat_lib
-from arl.rollout import engine as engine_lib
 from arl.rollout import strategies
 from experiments import common
 
@@ -107,26 +102,14 @@ def sharpening() -> compose.Objective:
   return grpo.dapo()._replace(terms=(terms.entropy(-3.0),))
 
 
-def heated(
-  engine: engine_lib.Engine,
-  env: base.Env,
-  chat: chat_lib.Chat,
-  tasks: Sequence[episode.Task],
-  plan: strategies.Plan,
-) -> list[episode.Episode]:
+def heated(engine, env, chat, tasks, plan):
   """Multi-turn episodes sampled hotter than the trainer is told."""
   hot = plan.sampling._replace(temperature=1.5 * plan.sampling.temperature)
   plan = plan._replace(sampling=hot)
   return strategies.multi_turn(engine, env, chat, tasks, plan)
 
 
-def shifted(
-  engine: engine_lib.Engine,
-  env: base.Env,
-  chat: chat_lib.Chat,
-  tasks: Sequence[episode.Task],
-  plan: strategies.Plan,
-) -> list[episode.Episode]:
+def shifted(engine, env, chat, tasks, plan):
   """Multi-turn episodes, each turn's log-probs those of the token before."""
 
   def shift(one):
@@ -140,13 +123,7 @@ def shifted(
   return [shift(one) for one in made]
 
 
-def retokenized(
-  engine: engine_lib.Engine,
-  env: base.Env,
-  chat: chat_lib.Chat,
-  tasks: Sequence[episode.Task],
-  plan: strategies.Plan,
-) -> list[episode.Episode]:
+def retokenized(engine, env, chat, tasks, plan):
   """Multi-turn episodes whose last turn is other tokens than were sampled.
 
   As where its text is tokenized again: the ids stand in reverse, what ends a
