@@ -10,7 +10,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from arl.models import sizes as sizes_lib
 
@@ -46,15 +45,15 @@ def of_update(size: sizes_lib.Sizes, columns: dict[str, Any]) -> float:
 
   Each sequence counts by itself, whether or not it shares its beginning.
   """
-  there = np.asarray(columns['segments']) > 0
-  seen = np.sum(np.asarray(columns['positions'])[there] + 1.0)
-  read = np.count_nonzero(np.asarray(columns['mask']))
+  there = columns['segments'] > 0
+  seen = jnp.where(there, columns['positions'] + 1, 0).astype(jnp.float32)
+  count = lambda x: float(jnp.sum(x, dtype=jnp.float32))
   forward = (
-    of_token(size) * np.count_nonzero(there)
-    + of_pair(size) * seen
-    + of_choice(size) * read
+    of_token(size) * count(there)
+    + of_pair(size) * count(seen)
+    + of_choice(size) * count(columns['mask'])
   )
-  return 3 * float(forward)
+  return 3 * forward
 
 
 def peak(dtype: str = 'float32') -> float:
