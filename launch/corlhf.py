@@ -10,6 +10,7 @@ from absl import app, flags
 from ml_collections import config_flags
 
 from arl.train import corlhf
+from launch import start
 
 
 def main(argv: list[str]) -> None:
@@ -24,8 +25,7 @@ def run() -> None:
     lock_config=True,
   )  # fmt: skip
   flags.DEFINE_string('workdir', None, 'Where the run is written.')
-  flags.mark_flags_as_required(['config', 'workdir'])
-  app.run(main)
+  start.run(main, required=('config', 'workdir'))
 
 
 if __name__ == '__main__':

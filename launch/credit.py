@@ -21,6 +21,7 @@ from arl import episode
 from arl.evaluate import summary
 from arl.report import page
 from arl.train import build, fills, outcome, telling, tutors
+from launch import start
 
 
 def compare(
@@ -102,7 +103,6 @@ def _flags() -> None:
   ):
     config_flags.DEFINE_config_file(name, None, text, lock_config=True)
   flags.DEFINE_string('output', 'credit.html', 'The page to write.')
-  flags.mark_flags_as_required(['config', 'against'])
 
 
 def main(argv: list[str]) -> None:
@@ -117,4 +117,4 @@ def main(argv: list[str]) -> None:
 
 if __name__ == '__main__':
   _flags()
-  app.run(main)
+  start.run(main, required=('config', 'against'))

@@ -27,7 +27,7 @@ from arl.envs import base
 from arl.evaluate import tasks as tasks_lib
 from arl.rollout import engine
 from arl.train import build, evaluation, outcome, settings
-from launch import show
+from launch import show, start
 
 _CONFIG = config_flags.DEFINE_config_file(
   'config', None, 'The experiment: FILE.py or FILE.py:ARGUMENT.',
@@ -166,5 +166,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == '__main__':
-  flags.mark_flags_as_required(['config', 'output'])
-  app.run(main)
+  start.run(main, required=('config', 'output'))

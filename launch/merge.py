@@ -20,6 +20,7 @@ from ml_collections import config_flags
 
 from arl.models import hf, tokenizers
 from arl.train import build, evaluation, export, outcome, settings
+from launch import start
 
 
 def average(
@@ -118,5 +119,4 @@ if __name__ == '__main__':
   flags.DEFINE_list('models', None, 'The folders of the models.')
   flags.DEFINE_list('weights', [], 'Of each model; all alike if not given.')
   flags.DEFINE_string('workdir', None, 'Where the average is written.')
-  flags.mark_flags_as_required(['config', 'models', 'workdir'])
-  app.run(main)
+  start.run(main, required=('config', 'models', 'workdir'))

@@ -17,11 +17,12 @@ import sys
 from collections.abc import Sequence
 
 import ml_collections
-from absl import app, flags, logging
+from absl import app, flags
 from ml_collections import config_flags
 
 from arl.evaluate import checklist
 from arl.train import loop, metrics
+from launch import start
 
 LEARNT = 0.95
 
@@ -70,7 +71,6 @@ def overfit(config: ml_collections.ConfigDict, folder: pathlib.Path) -> int:
 def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
-  logging.set_verbosity(logging.WARNING)  # orbax tells every step at INFO
   given = flags.FLAGS
   config = one_prompt(given.config, given.task, given.samples)
   sys.exit(overfit(config, pathlib.Path(given.workdir)))
@@ -86,5 +86,4 @@ if __name__ == '__main__':
     'samples', None, 'Episodes an update; those of a group if not given.', 2
   )
   flags.DEFINE_integer('task', 0, 'Index of the training task.', 0)
-  flags.mark_flags_as_required(['config', 'workdir'])
-  app.run(main)
+  start.run(main, required=('config', 'workdir'))

@@ -33,6 +33,7 @@ from arl.rollout import (
   templates,
 )
 from arl.rollout.proxy import sampling as proxy_sampling
+from launch import start
 
 
 def admit(key: str) -> record.Rollout:
@@ -107,7 +108,6 @@ def _define() -> None:
   flags.DEFINE_integer('context', 4096, 'Prompt and answer.', 2)
   flags.DEFINE_integer('slots', 16, 'Answers sampled at a time.', 1)
   flags.DEFINE_integer('seed', 0, 'Of all randomness.')
-  flags.mark_flags_as_required(['model'])
 
 
 def main(argv: list[str]) -> None:
@@ -131,4 +131,4 @@ def main(argv: list[str]) -> None:
 
 if __name__ == '__main__':
   _define()
-  app.run(main)
+  start.run(main, required=('model',))

@@ -25,6 +25,7 @@ from arl import episode, names
 from arl.evaluate import summary
 from arl.rollout import chat as chat_lib
 from arl.train import build, choosing, evaluation, outcome, settings
+from launch import start
 
 FILE = 'conversations.jsonl'
 
@@ -174,5 +175,4 @@ if __name__ == '__main__':
     lock_config=True,
   )  # fmt: skip
   flags.DEFINE_string('workdir', None, 'Where the files are written.')
-  flags.mark_flags_as_required(['config', 'workdir'])
-  app.run(main)
+  start.run(main, required=('config', 'workdir'))

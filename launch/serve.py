@@ -21,6 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from arl.models import hf, hf_files, sizes, tokenizers
 from arl.rollout import continuous, server
 from arl.rollout.server import state as server_state
+from launch import start
 
 _MODEL = flags.DEFINE_string('model', None, 'A Hugging Face model folder.')
 _PORT = flags.DEFINE_integer('port', 30000, 'Where it listens.', 0)
@@ -141,8 +142,7 @@ def main(argv: list[str]) -> None:
 
 
 def run() -> None:
-  flags.mark_flags_as_required(['model'])
-  app.run(main)
+  start.run(main, required=('model',))
 
 
 if __name__ == '__main__':

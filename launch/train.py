@@ -9,10 +9,11 @@ single settings are overridden by path:
 Run it again with the same arguments to resume.
 """
 
-from absl import app, flags, logging
+from absl import app, flags
 from ml_collections import config_flags
 
 from arl.train import loop
+from launch import start
 
 _CONFIG = config_flags.DEFINE_config_file(
   'config', None, 'The experiment: FILE.py or FILE.py:ARGUMENT.',
@@ -30,13 +31,11 @@ _PROFILE = flags.DEFINE_integer(
 def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
-  logging.set_verbosity(logging.WARNING)  # orbax tells every step at INFO
   loop.train(_CONFIG.value, _WORKDIR.value, _PROFILE.value)
 
 
 def run() -> None:
-  flags.mark_flags_as_required(['config', 'workdir'])
-  app.run(main)
+  start.run(main, required=('config', 'workdir'))
 
 
 if __name__ == '__main__':

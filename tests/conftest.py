@@ -45,6 +45,22 @@ def pytest_collection_modifyitems(config, items):
       item.add_marker(skip)
 
 
+@pytest.fixture(scope='session', autouse=True)
+def commands_share_what_they_compile(tmp_path_factory):
+  """Commands that tests run keep nothing at home.
+
+  Here it changes nothing: JAX has read its environment.
+  """
+  folder = _together(tmp_path_factory) / 'commands'
+  os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', str(folder))
+
+
+def _together(tmp_path_factory):
+  """A folder that all processes of the session share."""
+  base = tmp_path_factory.getbasetemp()
+  return base.parent if 'PYTEST_XDIST_WORKER' in os.environ else base
+
+
 @pytest.fixture(scope='module')
 def counted():
   """Counts compilations from nothing: past 8192 entries jax counts wrongly."""
@@ -64,9 +80,7 @@ def compiled_once(tmp_path_factory):
 
   All processes of the session share it.
   """
-  base = tmp_path_factory.getbasetemp()
-  base = base.parent if 'PYTEST_XDIST_WORKER' in os.environ else base
-  folder = base / 'compiled'
+  folder = _together(tmp_path_factory) / 'compiled'
   folder.mkdir(exist_ok=True)
   settings = {
     'jax_compilation_cache_dir': str(folder),
