@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from arl.models import rope, sizes
+from arl.models import lora, rope, sizes
 
 Pair = tuple[jax.Array, jax.Array]
 
@@ -21,7 +21,7 @@ class Attention(nnx.Module):
   """Grouped-query attention over whatever `store` returns."""
 
   def __init__(self, size: sizes.Sizes, dtype: jnp.dtype, rngs: nnx.Rngs):
-    linear = functools.partial(nnx.Linear, dtype=dtype, rngs=rngs)
+    linear = functools.partial(lora.Linear, dtype=dtype, rngs=rngs)
     inner, outer = size.heads * size.head_dim, size.kv_heads * size.head_dim
     self.query = linear(size.width, inner, use_bias=size.qkv_bias)
     self.key = linear(size.width, outer, use_bias=size.qkv_bias)

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import jax
 from flax import nnx
 
+from arl.models import lora
+
 Params = Any  # a nested dict of arrays
 # A tuple over layers of (keys, values), each [B, H, S, D], and after them, of a
 # mixture of experts, those that each token chose, int32 [B, L, S, K].
@@ -79,8 +81,9 @@ def pure(
 
   Returns:
     init: (key) -> params, a nested dict with string keys.
-    bind: (params) -> the module holding those params. A value head among them
-      is no part of it; any other difference is a ValueError.
+    bind: (params) -> the module holding those params, adapters included. A
+      value head among them is no part of it; any other difference is a
+      ValueError.
   """
   abstract = nnx.eval_shape(lambda: build(nnx.Rngs(0)))
   graph, _ = nnx.split(abstract)
@@ -91,6 +94,7 @@ def pure(
 
   def bind(params: Params):
     params = {k: v for k, v in params.items() if k != VALUE_HEAD}
+    params, adapters = lora.apart(params)
     given = shapes(params)
     for name in sorted(expected.keys() | given.keys()):
       if expected.get(name) != given.get(name):
@@ -101,7 +105,9 @@ def pure(
         )
     _, state = nnx.split(abstract)
     nnx.replace_by_pure_dict(state, params)
-    return nnx.merge(graph, state)
+    module = nnx.merge(graph, state)
+    lora.attach(module, adapters)
+    return module
 
   return init, bind
 

@@ -15,7 +15,7 @@ from flax import nnx
 
 from arl.models import attention as attention_lib
 from arl.models import experts as experts_lib
-from arl.models import functional, rope, sizes
+from arl.models import functional, lora, rope, sizes
 
 REMAT = ('none', 'layer')
 Pair = attention_lib.Pair
@@ -229,7 +229,7 @@ class Mlp(nnx.Module):
 
   def __init__(self, size: sizes.Sizes, dtype: jnp.dtype, rngs: nnx.Rngs):
     linear = functools.partial(
-      nnx.Linear, use_bias=False, dtype=dtype, rngs=rngs
+      lora.Linear, use_bias=False, dtype=dtype, rngs=rngs
     )
     self.gate = linear(size.width, size.mlp_width)
     self.up = linear(size.width, size.mlp_width)
