@@ -44,6 +44,11 @@ def base() -> ml_collections.ConfigDict:
         'average': 0.0,
         'critic': '',
         'value_bins': 0,
+        'lora': {
+          'rank': 0,  # 0 for none: all is learnt
+          'alpha': 32.0,
+          'targets': r'.*/(query|key|value|out|gate|up|down)',
+        },
       },
       'knobs': {},
       'method': {'name': 'grpo.dapo', 'low': 0.2, 'high': 0.28},

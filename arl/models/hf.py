@@ -220,6 +220,11 @@ def _leaves(size: sizes.Sizes) -> dict[str, _Leaf]:
   return leaves
 
 
+def module_name(path: str) -> str:
+  """What Hugging Face calls a projection of ours: 'layers/3/mlp/up'."""
+  return _name((*path.split('/'), 'kernel')).removesuffix('.weight')
+
+
 def _name(path: tuple[str, ...], expert: int | None = None) -> str:
   if path[0] in ('embed', 'head'):
     return {'embed': _EMBED, 'head': _HEAD}[path[0]]

@@ -20,6 +20,7 @@ from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
 from arl.rollout import strategies
 from arl.train import (
+  adapters,
   blocks,
   checks,
   choosing,
@@ -176,10 +177,11 @@ def learner(
   """Builds the devices' side, starting from the loaded parameters."""
   mesh, rules = mesh_of(config)
   replay = routing.replay(config.updates.routing, loaded.sizes)
-  tx, frozen = named(config.optimizer, 'arl.train'), config.updates.frozen
+  tx = named(config.optimizer, 'arl.train')
   params = jax.tree.map(jnp.copy, loaded.params)  # updates donate their own
   if made.needs & fills.CRITICS:
     params = critic.add(params, config.model, loaded.sizes.width)
+  params, frozen = adapters.add(params, config)
   make = functools.partial(
     forward_lib.make,
     temperature=config.rollout.temperature,
@@ -242,6 +244,7 @@ def check(config: ml_collections.ConfigDict) -> types.Method:
   checks.check_teacher(config)
   checks.check_numbers(config)
   prefixes.check(config)
+  adapters.check(config)
   made = method(config.method)
   checks.check_whole(made, config)
   named(config.optimizer, 'arl.train')

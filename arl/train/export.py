@@ -15,15 +15,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from arl.models import critics, functional, hf, sizes, tokenizers
+from arl.models import critics, functional, hf, lora, sizes, tokenizers
+from arl.train import adapters
 
 CRITIC = 'critic'
 _HEAD = 'value_head.npz'
 
 
 def policy_params(params: functional.Params) -> functional.Params:
-  """The parameters of the language model alone, without a critic."""
-  return critics.policy(params)
+  """The parameters of the language model alone, without a critic.
+
+  What adapters have learnt is added to the projections beside them.
+  """
+  return lora.merged(critics.policy(params))
 
 
 def save(
@@ -35,13 +39,15 @@ def save(
   """Writes the folder, replacing an earlier one only when complete.
 
   Its generation_config.json names the id that ends a turn, so that a server
-  that loads the folder stops where training did. A critic is kept beside.
+  that loads the folder stops where training did. A critic is kept beside, and
+  so are adapters.
   """
   folder = pathlib.Path(folder)
   draft = folder.with_name(folder.name + '.new')
   shutil.rmtree(draft, ignore_errors=True)
+  hf.save(draft, jax.device_get(policy_params(params)), size)
   params = jax.device_get(params)
-  hf.save(draft, policy_params(params), size)
+  adapters.save(draft / adapters.FOLDER, critics.policy(params))
   tokenizers.save(tokenizer, draft)
   ends = json.dumps({'eos_token_id': tokenizer.eos_token_id}, indent=2)
   (draft / 'generation_config.json').write_text(ends + '\n', encoding='utf-8')

@@ -29,6 +29,7 @@ TRAIN = {
     'average': float,
     'critic': str,
     'value_bins': int,
+    'lora': {'rank': int, 'alpha': float, 'targets': str},
   },
   'knobs': BLOCKS,
   'method': FREE,
