@@ -26,12 +26,6 @@ from benchmarks import cases, machine, options, processes, rounds
 from experiments.studies import runs
 
 _CORE = flags.DEFINE_integer('core', 0, 'The core that everything runs on.')
-_PYTHONS = {
-  library: flags.DEFINE_string(
-    f'{library}_python', None, f'A Python with {library}; none: skipped.'
-  )
-  for library in ('verl', 'trl', 'tunix')
-}
 TABLE = pathlib.Path(__file__).parent / 'results' / 'objectives.md'
 _AGREES = 1e-5  # float32, and sums in another order
 _MILLION = 1e6
@@ -203,7 +197,7 @@ def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
   load = os.getloadavg()[0]
-  pythons = {library: flag.value for library, flag in _PYTHONS.items()}
+  pythons = {library: flag.value for library, flag in options.PYTHONS.items()}
   pythons['plain'] = sys.executable
   outcomes: list[Outcome] = []
   versions: dict = {}
