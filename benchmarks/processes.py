@@ -5,7 +5,8 @@ import json
 import os
 import pathlib
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 _SHOWN = 20  # lines of a log in an error
@@ -89,3 +90,41 @@ def start(
   finally:
     process.kill()
     process.communicate()
+
+
+def seconds_until(
+  command: Sequence[str],
+  done: Callable[[], bool],
+  log: pathlib.Path,
+  env: Mapping[str, str],
+  limit: float,
+) -> float:
+  """Runs a command until something is so, then kills it; gives the seconds.
+
+  Args:
+    command: in the folder of this project.
+    done: whether it is so, asked again and again.
+    log: takes what the command says.
+    env: its whole environment.
+    limit: seconds that it may take.
+
+  Raises:
+    RuntimeError: the command ended, or took too long, before it was so.
+  """
+  began = time.monotonic()
+  with log.open('w') as told:
+    process = subprocess.Popen(
+      command, cwd=ROOT, env=env, stdout=told, stderr=subprocess.STDOUT
+    )
+  try:
+    while not done():
+      over = time.monotonic() - began > limit
+      if over or process.poll() is not None:
+        why = f'ran for {limit} s' if over else f'ended with {process.poll()}'
+        said = '\n'.join(log.read_text().splitlines()[-_SHOWN:])
+        raise RuntimeError(f'{" ".join(command)} {why}, too early:\n{said}')
+      time.sleep(0.02)
+    return time.monotonic() - began
+  finally:
+    process.kill()
+    process.wait()

@@ -51,24 +51,14 @@ def first_step(model: str, folder: pathlib.Path, quick: bool) -> float:
   """
   argument = f'model={model}{",quick" if quick else ""}'
   folder.mkdir()
-  log = folder / 'log.txt'
-  began = time.monotonic()
-  with log.open('w') as told:
-    command = subprocess.Popen(
-      [sys.executable, '-m', 'launch.train', f'--workdir={folder}',
-       f'--config=experiments/quickstart.py:{argument}'],
-      cwd=processes.ROOT, stdout=told, stderr=subprocess.STDOUT,
-      env=_environment(folder.parent),
-    )  # fmt: skip
-  try:
-    while not _stepped(folder / 'metrics.jsonl'):
-      if command.poll() is not None or time.monotonic() - began > _LIMIT:
-        raise RuntimeError(f'no step was made:\n{log.read_text()[-2000:]}')
-      time.sleep(0.02)
-    return time.monotonic() - began
-  finally:
-    command.kill()
-    command.wait()
+  return processes.seconds_until(
+    [sys.executable, '-m', 'launch.train', f'--workdir={folder}',
+     f'--config=experiments/quickstart.py:{argument}'],
+    lambda: _stepped(folder / 'metrics.jsonl'),
+    folder / 'log.txt',
+    environment(folder.parent),
+    _LIMIT,
+  )  # fmt: skip
 
 
 def _stepped(path: pathlib.Path) -> bool:
@@ -76,7 +66,7 @@ def _stepped(path: pathlib.Path) -> bool:
   return path.exists() and '\n' in path.read_text('utf-8')
 
 
-def _environment(cache: pathlib.Path) -> dict[str, str]:
+def environment(cache: pathlib.Path) -> dict[str, str]:
   """That of a user whose cache folder is this one."""
   kept = {
     k: v for k, v in os.environ.items() if k != 'JAX_COMPILATION_CACHE_DIR'
@@ -90,7 +80,7 @@ def warm_start(folder: pathlib.Path) -> str:
     [sys.executable, '-m', 'launch.sft', f'--workdir={folder}',
      '--config=experiments/quickstart_sft.py:quick'],
     cwd=processes.ROOT, check=True, stdout=sys.stderr,
-    env=_environment(folder.parent / 'apart'),
+    env=environment(folder.parent / 'apart'),
   )  # fmt: skip
   return str(folder / 'final')
 

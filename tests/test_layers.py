@@ -88,7 +88,12 @@ ONLY_LIBRARY: dict[str, tuple[str, ...] | None] = {
 ONLY_IN = {
   'torch': ('benchmarks.sides', 'launch.sglang_cpu'),
   'sglang': ('launch.sglang_cpu',),
-  'transformers': ('arl.models', 'arl.rollout.chat', 'launch'),
+  'transformers': (
+    'arl.models',
+    'arl.rollout.chat',
+    'benchmarks.sides',
+    'launch',
+  ),
 }
 # Package -> names that do not occur in it.
 NO_NAME = {'arl.kernels': ('Batch',)}

@@ -23,7 +23,9 @@ def test_importing_takes_time():
 
 
 def test_a_run_that_ends_without_a_step_is_an_error(tmp_path):
-  with pytest.raises(RuntimeError, match='(?s)no step was made:.*is no folder'):
+  with pytest.raises(
+    RuntimeError, match='(?s)ended with 1, too early:.*is no folder'
+  ):
     startup.first_step(str(tmp_path / 'none'), tmp_path / 'run', quick=True)
 
 

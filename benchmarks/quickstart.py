@@ -1,0 +1,185 @@
+"""How long the quickstart takes to 0.9 success, with arl and with TRL.
+
+  python -m benchmarks.quickstart [--quick] [--model=DIR] [--seeds=3] \
+    [--trl_python=PYTHON]
+
+From one warm start both learn by reinforcement on the same environment, with
+the same numbers, and are evaluated on the same held-out tasks, sampled, every
+other batch: seconds from the command to an evaluation of 0.9 or more. arl is
+`launch.train`, with nothing compiled before; TRL is its `GRPOTrainer`, with
+`generate` of transformers, see `benchmarks.sides.trl_agent`. Prints a JSON
+object a line and rewrites benchmarks/results/quickstart.md.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+from absl import app, flags
+
+from benchmarks import machine, options, processes, startup
+from experiments.studies import runs
+
+TABLE = pathlib.Path(__file__).parent / 'results' / 'quickstart.md'
+AIM = '>= 2'
+_REACHED = 0.9
+_EVERY = 2  # batches
+_LIMIT = 1800.0  # seconds of a run
+_MODEL = flags.DEFINE_string(
+  'model', None, 'The warm start; none: launch.sft makes it first.'
+)
+_SEEDS = flags.DEFINE_integer('seeds', 3, 'From how many seeds.', 1)
+
+
+class Plan(NamedTuple):
+  """What is run.
+
+  Attributes:
+    model: the folder of the warm start.
+    argument: of experiments/quickstart.py.
+    reached: the success that ends a run.
+    batches: that a run has at most.
+  """
+
+  model: str
+  argument: str
+  reached: float
+  batches: int
+
+
+def ours(plan: Plan, seed: int, folder: pathlib.Path) -> float:
+  """Seconds that arl takes."""
+  run = folder / 'run'
+  return processes.seconds_until(
+    [sys.executable, '-m', 'launch.train', f'--workdir={run}',
+     f'--config=experiments/quickstart.py:{plan.argument}',
+     f'--config.seed={seed}', f'--config.steps={plan.batches}',
+     f'--config.eval.every={_EVERY}'],
+    lambda: reached(run / 'metrics.jsonl', 'eval/sampled', plan.reached),
+    folder / 'log.txt', startup.environment(folder), _LIMIT,
+  )  # fmt: skip
+
+
+def theirs(plan: Plan, seed: int, folder: pathlib.Path) -> float:
+  """Seconds that TRL takes."""
+  settings, out = folder / 'settings.json', folder / 'out.jsonl'
+  told = {
+    'model': plan.model,
+    'seed': seed,
+    'every': _EVERY,
+    'batches': plan.batches,
+    'config': plan.argument,
+    'out': str(out),
+  }
+  settings.write_text(json.dumps(told), encoding='utf-8')
+  env = startup.environment(folder)
+  return processes.seconds_until(
+    [str(options.PYTHONS['trl'].value), '-m', 'benchmarks.sides.trl_agent',
+     str(settings)],
+    lambda: reached(out, 'success', plan.reached),
+    folder / 'log.txt',
+    {**env, 'HF_HUB_OFFLINE': '1', 'TRL_EXPERIMENTAL_SILENCE': '1'},
+    _LIMIT,
+  )  # fmt: skip
+
+
+def reached(path: pathlib.Path, name: str, least: float) -> bool:
+  """Whether a line of a file has a number under a name that is large enough."""
+  if not path.exists():
+    return False
+  whole, _, _ = path.read_text('utf-8').rpartition('\n')
+  rows = [json.loads(line) for line in whole.splitlines()]
+  return any(row.get(name, -1.0) >= least for row in rows)
+
+
+def warm_start(folder: pathlib.Path, argument: str) -> str:
+  """Makes the warm start; gives its folder."""
+  subprocess.run(
+    [sys.executable, '-m', 'launch.sft', f'--workdir={folder}',
+     f'--config=experiments/quickstart_sft.py:{argument}'],
+    cwd=processes.ROOT, check=True, stdout=sys.stderr,
+    env=startup.environment(folder),
+  )  # fmt: skip
+  return str(folder / 'final')
+
+
+def plan_of(quick: bool, scratch: pathlib.Path) -> Plan:
+  """What is run: a smoke run ends with its first evaluation."""
+  word = 'quick' if quick else ''
+  model = _MODEL.value or warm_start(scratch / 'sft', word)
+  model = str(pathlib.Path(model).absolute())
+  argument = f'model={model}' + (',quick' if quick else '')
+  return Plan(model, argument, 0.0, 3) if quick else Plan(
+    model, argument, _REACHED, 60
+  )  # fmt: skip
+
+
+def measure(plan: Plan, seeds: int, scratch: pathlib.Path) -> list[dict]:
+  """The seconds of each seed by library, one after the other."""
+  sides: dict[str, Callable] = {'arl': ours}
+  if options.PYTHONS['trl'].value:
+    sides['trl'] = theirs
+  made = []
+  for seed in range(seeds):
+    took = {}
+    for name, side in sides.items():
+      folder = scratch / f'{name}_{seed}'
+      folder.mkdir()
+      took[name] = side(plan, seed, folder)
+      print(f'seed {seed}: {name} {took[name]:.0f} s', file=sys.stderr)
+    made.append(took)
+  return made
+
+
+def tell(made: list[dict]) -> list[list[str]]:
+  """Prints the lines; gives the rows of the table."""
+  seeds, body = range(len(made)), []
+  for name in ('arl', 'trl'):
+    values = [took[name] for took in made if name in took]
+    value, interval = runs.mean(values) if values else (None, None)
+    runs.line(f'quickstart/{name}', value, 's', '', seeds, interval)
+    cell = 'skipped' if value is None else runs.spread(value, interval)
+    body.append([name, cell, ''])
+  if all('trl' in took for took in made):
+    ratio = [took['trl'] / took['arl'] for took in made]
+    value, interval = runs.mean(ratio)
+    runs.line('quickstart/ratio', value, 'x', AIM, seeds, interval)
+    met = 'met' if machine.meets(value, AIM) else 'missed'
+    body.append(['trl / arl', runs.spread(value, interval), f'{AIM}, {met}'])
+  return body
+
+
+def write(body: list[list[str]], load: float) -> None:
+  """Rewrites the table, with what has to be known to read it."""
+  runs.write_table(TABLE, ('', 'seconds', 'aim'), body)
+  text = (
+    'Written by `python -m benchmarks.quickstart`: seconds from the command to'
+    f' {_REACHED} success\non held-out tasks, from the same warm start, with'
+    ' the same environment, episodes, sizes\nand learning rate. Means over'
+    ' seeds with 95 % intervals.\n\n'
+    f'- {machine.cpu()}, {os.cpu_count()} cores, load {load:.2f} at the start\n'
+    f'- jax {jax.__version__}\n\n'
+  )
+  TABLE.write_text(text + TABLE.read_text(encoding='utf-8'), encoding='utf-8')
+
+
+def main(argv: list[str]) -> None:
+  if len(argv) > 1:
+    raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
+  load, quick = os.getloadavg()[0], options.QUICK.value
+  with tempfile.TemporaryDirectory() as name:
+    scratch = pathlib.Path(name)
+    plan = plan_of(quick, scratch)
+    body = tell(measure(plan, 1 if quick else _SEEDS.value, scratch))
+  if not quick:
+    write(body, load)
+
+
+if __name__ == '__main__':
+  app.run(main)
