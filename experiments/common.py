@@ -79,6 +79,8 @@ def base() -> ml_collections.ConfigDict:
         'reconsidering': '',
         'max_failed': 0.5,
         'lag': 0,
+        'ahead': 0,
+        'window': 0,  # 0 for no bound
       },
       'prompts': {
         'size': 8192,

@@ -32,8 +32,8 @@ def drift(run: findings.Run) -> findings.Finding:
     '; '.join(parts),
     (seen.first, seen.last) if seen else (0, 0),
     (
-      'rollout.lag', 'updates.epochs', 'updates.per_batch', 'optimizer.lr',
-      'method (one with truncated importance weights)',
+      'rollout.lag', 'rollout.ahead', 'updates.epochs', 'updates.per_batch',
+      'optimizer.lr', 'method (one with truncated importance weights)',
     ),
   )  # fmt: skip
 
@@ -42,7 +42,8 @@ def _lag(run: findings.Run) -> int:
   """How many batches old rollouts may be."""
   if not run.config:
     return 0
-  return int(run.config['rollout']['lag'] + run.config['prompts']['max_age'])
+  rollout, prompts = run.config['rollout'], run.config['prompts']
+  return int(rollout['lag'] + rollout['ahead'] + prompts['max_age'])
 
 
 def engine(run: findings.Run) -> findings.Finding:

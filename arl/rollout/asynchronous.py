@@ -19,7 +19,7 @@ from arl.rollout import batching, event_loop, resume, strategies
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
 
-_STEPS = 64  # environments that work at the same time; more wait
+STEPS = 64  # environments that work at the same time; more wait
 
 
 def multi_turn(
@@ -34,14 +34,12 @@ def multi_turn(
   Arguments, result and errors as of `strategies.multi_turn`. An error that is
   no episode's own cancels all others.
   """
-  sampling = plan.sampling._replace(stop=chat.stop)
-  pool = concurrent.futures.ThreadPoolExecutor(_STEPS, 'environment')
+  pool = concurrent.futures.ThreadPoolExecutor(STEPS, 'environment')
   loop = event_loop.Loop()
   try:
     with batching.coroutines(engine) as asked:
-      one = functools.partial(_one, asked, pool, env, chat, plan, sampling)
       rows = [
-        one(task, sample, (*plan.path, place))
+        one(asked, pool, env, chat, plan, task, sample, (*plan.path, place))
         for place, task in enumerate(tasks)
         for sample in range(plan.samples)
       ]
@@ -51,11 +49,29 @@ def multi_turn(
     pool.shutdown(cancel_futures=True)
 
 
-async def _one(
-  asked: Any, pool, env, chat, plan, sampling, task, sample, path
+async def one(
+  asked: Any,
+  pool: concurrent.futures.Executor,
+  env: base.Env,
+  chat: chat_lib.Chat,
+  plan: strategies.Plan,
+  task: episode.Task,
+  sample: int,
+  path: tuple[int, ...],
 ) -> episode.Episode:
-  """One episode from its task to its end."""
-  limits = plan.limits
+  """One episode from its task to its end, at its own pace.
+
+  Args:
+    asked: an engine with coroutines.
+    pool: where the environment answers.
+    env: what answers.
+    chat: how text becomes ids.
+    plan: how the episode is rolled out; its own path is not read.
+    task: the problem.
+    sample: which of the episodes of the task.
+    path: leading numbers of the randomness of its requests.
+  """
+  limits, sampling = plan.limits, plan.sampling._replace(stop=chat.stop)
   here = functools.partial(asyncio.get_running_loop().run_in_executor, pool)
   row = await here(strategies.start, env, chat, task, limits, sample, path)
   for turn in range(limits.max_turns):

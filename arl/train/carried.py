@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from arl import episode
 from arl.envs import base
 from arl.prompts import curricula, replay
-from arl.rollout import partial, stored
+from arl.rollout import group_queue, partial, stored
 
 
 class Kept(NamedTuple):
@@ -17,6 +17,7 @@ class Kept(NamedTuple):
     buffer: groups to train on again.
     spreads: see `collapse.watch`.
     unfinished: episodes that go on in a later step.
+    ahead: groups that are sampled ahead, where they are.
   """
 
   chosen: curricula.State
@@ -24,6 +25,7 @@ class Kept(NamedTuple):
   buffer: tuple[replay.Item, ...] = ()
   spreads: tuple[float, ...] = ()
   unfinished: tuple[partial.Part, ...] = ()
+  ahead: group_queue.Queue | None = None
 
 
 def to_json(kept: Kept) -> dict[str, Any]:
@@ -34,6 +36,7 @@ def to_json(kept: Kept) -> dict[str, Any]:
     'buffer': [_item_to_json(item) for item in kept.buffer],
     'spreads': list(kept.spreads),
     'unfinished': [partial.to_json(part) for part in kept.unfinished],
+    'ahead': group_queue.to_json(kept.ahead) if kept.ahead else None,
   }
 
 
@@ -45,6 +48,7 @@ def from_json(made: Any, env: base.Env) -> Kept:
     buffer=tuple(_item_from_json(one) for one in made['buffer']),
     spreads=tuple(made['spreads']),
     unfinished=tuple(partial.from_json(one, env) for one in made['unfinished']),
+    ahead=group_queue.from_json(made['ahead']) if made['ahead'] else None,
   )
 
 

@@ -6,6 +6,7 @@ import ml_collections
 
 from arl import types
 from arl.envs import base
+from arl.rollout import engine as engine_lib
 from arl.train import taught
 
 _COUNTS = (
@@ -27,6 +28,10 @@ _COUNTS = (
   'checkpoint.every',
   'checkpoint.keep',
 )
+
+_INDEPENDENT = 'each episode goes on by itself'
+_ONCE = 'a group is trained on once'
+_ROUTED = 'the weights change within an episode'
 
 
 def check_strategy(strategy: Callable, env: base.Env, name: str) -> None:
@@ -99,6 +104,61 @@ def check_engine(config: ml_collections.ConfigDict) -> None:
     raise ValueError(
       f'config.engine.tolerance is {e.tolerance}; it is how far the log-probs'
       ' of a server may be from those of the trainer, above 0.'
+    )
+
+
+def check_ahead(config: ml_collections.ConfigDict, moved: bool) -> None:
+  """Refuses what cannot be where rollouts run ahead of the learner.
+
+  Args:
+    config: of the run.
+    moved: whether its curriculum reads how far each step moved the policy.
+  """
+  r, p = config.rollout, config.prompts
+  if min(r.ahead, r.window) < 0 or (r.window and not r.ahead):
+    raise ValueError(
+      f'config.rollout.ahead is {r.ahead} and window {r.window}; set each to 0'
+      ' or more, and the window to 0 where ahead is.'
+    )
+  if not r.ahead:
+    return
+  who = f'config.rollout.ahead is {r.ahead}'
+  for key, value, wanted, why in (
+    ('rollout.strategy', r.strategy, 'asynchronous.multi_turn', _INDEPENDENT),
+    ('rollout.lag', r.lag, 0, 'ahead is how old rollouts may be'),
+    ('rollout.budget', r.budget, 0, 'no episode waits for the end of a step'),
+    ('prompts.rounds', p.rounds, 1, 'a batch is what the queue gives'),
+    ('prompts.max_age', p.max_age, 0, 'ahead is how old a token may be'),
+    ('prompts.replay.name', p.replay.name, 'replay.none', _ONCE),
+    ('updates.routing', config.updates.routing, 'own', _ROUTED),
+  ):
+    if value != wanted:
+      raise ValueError(
+        f'{who}, but {key} is {value!r}: {why}; set it to {wanted!r}, or ahead'
+        ' to 0.'
+      )
+  if config.engine.pause not in engine_lib.PAUSES:
+    raise ValueError(
+      f'config.engine.pause is {config.engine.pause!r}; use one of'
+      f' {engine_lib.PAUSES}.'
+    )
+  if p.in_flight < 1:
+    raise ValueError(
+      f'{who}: set config.prompts.in_flight to how many groups are played at a'
+      f' time, 1 or more, such as prompts.batch ({p.batch}).'
+    )
+  if moved or 'temperature' in config.knobs:
+    what = 'prompts.choose' if moved else 'knobs.temperature'
+    raise ValueError(
+      f'{who}, but config.{what} follows the policy from step to step, and'
+      ' groups of several steps are sampled at a time; choose another, or set'
+      ' ahead to 0.'
+    )
+  if r.stop_text and not config.engine.urls:
+    raise ValueError(
+      f'{who}, but config.rollout.stop_text is {r.stop_text!r}, which the'
+      " embedded engine cannot spell while others sample; set it to '', or"
+      ' config.engine.urls to servers.'
     )
 
 

@@ -8,6 +8,7 @@ from arl import episode, methods, names, ranges
 from arl.envs import base
 from arl.methods import binding, compose
 from arl.prompts import curricula, replay, source
+from arl.train import checks
 
 _PLAIN = 'curricula.shuffled'
 
@@ -81,7 +82,7 @@ def check(config: ml_collections.ConfigDict, env: base.Env) -> None:
       f'config.prompts: max_age {p.max_age}, scale {p.scale} and least_spread'
       f' {p.least_spread}; set each to 0 or more, the last below 1.'
     )
-  curriculum(config, env)
+  checks.check_ahead(config, curriculum(config, env).moved)
   stale = replay_of(config).stale
   _check_parts(config)
   if p.max_age and not stale and p.rounds == 1 and not config.rollout.budget:
@@ -96,9 +97,11 @@ def check(config: ml_collections.ConfigDict, env: base.Env) -> None:
       ' so that nothing may be trained on again; set it to how many versions a'
       ' group may lie behind.'
     )
-  if p.max_age and not corrected(config.method):
+  old = 'rollout.ahead' if config.rollout.ahead else 'prompts.max_age'
+  age = config.rollout.ahead or p.max_age
+  if age and not corrected(config.method):
     raise ValueError(
-      f'config.prompts.max_age is {p.max_age}, but {config.method.name} takes'
+      f'config.{old} is {age}, but {config.method.name} takes'
       ' what older weights sampled for its own: nothing in it reads'
       ' rollout_logp; set it to 0, or method.name to a correction such as'
       " 'offpolicy.tis', with this method as its base."
@@ -108,6 +111,8 @@ def check(config: ml_collections.ConfigDict, env: base.Env) -> None:
 def _check_parts(config: ml_collections.ConfigDict) -> None:
   """Refuses episodes in parts where something needs them whole."""
   r, p = config.rollout, config.prompts
+  if r.ahead:
+    return
   if r.budget < 0 or bool(r.budget) != bool(p.in_flight):
     raise ValueError(
       f'config.rollout.budget is {r.budget} and prompts.in_flight'

@@ -2,7 +2,8 @@
 
 The parts of a run that take time are wrapped; each part counts the time in
 which at least one call of it is under way, so threads that wait side by side
-count once. What is in none of them is waiting, and the host's own work.
+count once. What is in none of them is waiting, and the host's own work. Where
+rollouts run ahead parts overlap, and their shares sum to more than 1.
 """
 
 import collections
@@ -17,6 +18,7 @@ from arl.train import build
 SAMPLING, ENVIRONMENT = 'sampling', 'environment'
 SCORING, UPDATE = 'scoring', 'update'
 PARTS = SAMPLING, ENVIRONMENT, SCORING, UPDATE
+_ANY = ''  # at least one of the parts
 
 
 class Clock:
@@ -26,36 +28,44 @@ class Clock:
     self._lock = threading.Lock()
     self._under_way: collections.Counter[str] = collections.Counter()
     self._since: dict[str, float] = {}
-    self._spent = dict.fromkeys(PARTS, 0.0)
+    self._spent = dict.fromkeys((*PARTS, _ANY), 0.0)
     self._read = time.monotonic()
 
   @contextlib.contextmanager
   def during(self, part: str) -> Iterator[None]:
     """The time within counts for a part."""
     with self._lock:
-      if not self._under_way[part]:
-        self._since[part] = time.monotonic()
-      self._under_way[part] += 1
+      now = time.monotonic()
+      for each in (part, _ANY):
+        if not self._under_way[each]:
+          self._since[each] = now
+        self._under_way[each] += 1
     try:
       yield
     finally:
       with self._lock:
-        self._under_way[part] -= 1
-        if not self._under_way[part]:
-          self._spent[part] += time.monotonic() - self._since[part]
+        now = time.monotonic()
+        for each in (part, _ANY):
+          self._under_way[each] -= 1
+          if not self._under_way[each]:
+            self._spent[each] += now - self._since[each]
 
   def read(self) -> dict[str, float]:
     """Metrics of the time since the last reading, which begin anew.
 
-    `time/step` in seconds, and `share/...` of it by part; `share/waiting` is
-    what is in none, 0 where parts that go on at once fill more than the step.
+    `time/step` in seconds, and `share/...` of it by part, of calls that go on
+    what is past of them; `share/waiting` is what is in none.
     """
     with self._lock:
       now = time.monotonic()
-      spent, self._spent = self._spent, dict.fromkeys(PARTS, 0.0)
-      whole, self._read = now - self._read, now
-    shares = {part: spent[part] / max(whole, 1e-9) for part in PARTS}
-    rest = max(1 - sum(shares.values()), 0.0)
+      for part, count in self._under_way.items():
+        if count:
+          self._spent[part] += now - self._since[part]
+          self._since[part] = now
+      spent, self._spent = self._spent, dict.fromkeys((*PARTS, _ANY), 0.0)
+      whole, self._read = max(now - self._read, 1e-9), now
+    shares = {part: spent[part] / whole for part in PARTS}
+    rest = max(1 - spent[_ANY] / whole, 0.0)
     return {
       'time/step': whole,
       **{f'share/{part}': share for part, share in shares.items()},
@@ -78,6 +88,15 @@ class _Engine:
     return getattr(self._engine, name)
 
 
+class _Talking(_Engine):
+  """An engine with coroutines, whose sampling is counted."""
+
+  async def sample(self, request, sampling):
+    """The sample of the engine."""
+    with self._clock.during(SAMPLING):
+      return await self._engine.sample(request, sampling)
+
+
 def timed(world: build.World, clock: Clock) -> build.World:
   """The world with its sampling and its environment counted."""
 
@@ -91,4 +110,5 @@ def timed(world: build.World, clock: Clock) -> build.World:
   env = world.env._replace(
     reset=counted(world.env.reset), step=counted(world.env.step)
   )
-  return world._replace(engine=_Engine(world.engine, clock), env=env)
+  kind = _Talking if hasattr(world.engine, 'sample') else _Engine
+  return world._replace(engine=kind(world.engine, clock), env=env)

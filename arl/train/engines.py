@@ -1,14 +1,20 @@
-"""The sampler of a run: embedded, or servers that are running already."""
+"""The sampler of a run: embedded, or servers that are running already.
+
+The embedded one answers batches of requests, or, where rollouts run ahead, each
+request by itself, and takes new weights while requests run.
+"""
 
 import functools
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import ml_collections
 
 from arl import names
 from arl.models import hf, transformer
+from arl.rollout import continuous, local, sglang
 from arl.rollout import engine as engine_lib
-from arl.rollout import local, sglang
 from arl.train import sync
 
 # What a probe of weights is made of at most: ids of the tokenizer, each once.
@@ -29,6 +35,15 @@ def make(
   model = loaded.model
   if config.engine.dtype:
     model = transformer.make(loaded.sizes, config.engine.dtype)
+  if config.rollout.ahead:
+    return InFlight(
+      model,
+      loaded.params,
+      slots=config.engine.slots,
+      context=config.rollout.context,
+      seed=config.seed,
+      mode=config.engine.pause,
+    )
   return local.LocalEngine(
     model,
     loaded.params,
@@ -37,6 +52,30 @@ def make(
     seed=config.seed,
     read=functools.partial(tokenizer.decode, skip_special_tokens=False),
   )
+
+
+def close(engine: Any) -> None:
+  """Ends the threads of an engine that has some."""
+  if hasattr(engine, 'close'):
+    engine.close()
+
+
+class InFlight(continuous.ContinuousEngine):
+  """The continuous engine of a run whose requests go on over new weights."""
+
+  def __init__(self, model: Any, params: Any, *, mode: str, **settings: Any):
+    """Makes an engine; `mode` says what becomes of what runs, see `pause`."""
+    super().__init__(model, jax.tree.map(jnp.copy, params), **settings)
+    self._mode = mode
+
+  def set_params(self, params: Any, version: int) -> None:
+    """Takes a copy of new weights at once: updates donate their own."""
+    copy = jax.tree.map(jnp.copy, params)
+    self.pause(self._mode)
+    try:
+      super().set_params(copy, version)
+    finally:
+      self.resume()
 
 
 def _served(

@@ -25,6 +25,7 @@ from arl.train import (
   carried,
   choosing,
   crossed,
+  pipeline,
   playing,
   weighting,
 )
@@ -62,6 +63,8 @@ class Gather(NamedTuple):
     collect: (kept, step, version of the sampler, knobs) -> (Gathered, Kept).
     learn: (kept, Gathered, what is told of the policy) -> (Kept, metrics).
     moved: whether `learn` reads how far the policy moved.
+    handed: (version) -> None; is told when the sampler holds other weights.
+    close: () -> None; ends rollouts that go on in the background.
   """
 
   begin: Callable[[], carried.Kept]
@@ -73,6 +76,8 @@ class Gather(NamedTuple):
     tuple[carried.Kept, dict[str, float]],
   ]
   moved: bool
+  handed: Callable[[int], None]
+  close: Callable[[], None]
 
 
 def make(
@@ -85,6 +90,8 @@ def make(
   curriculum = choosing.curriculum(config, world.env)
   again = choosing.replay_of(config)
   run = playing.Run(config, world, strategy, sampling, curriculum)
+  player = (pipeline if config.rollout.ahead else playing).player(run)
+  oldest = max(config.prompts.max_age, config.rollout.ahead)
   limits = {
     'context': config.rollout.context,
     'temperature': config.rollout.temperature,
@@ -95,7 +102,7 @@ def make(
     return carried.Kept(curriculum.begin())
 
   def collect(kept, step, version, knobs):
-    got, ready, kept = _rounds(run, kept, step, version, knobs)
+    got, ready, kept = _rounds(config, player.play, kept, step, version, knobs)
     now = replay.Now(
       version=version,
       batch=config.prompts.batch,
@@ -115,7 +122,7 @@ def make(
     if every and (step + 1) % every == 0:
       facts |= crossed.measure(world.engine, got.fresh, **limits)
     for group in groups:
-      batch.check_versions(group.episodes, version, config.prompts.max_age)
+      batch.check_versions(group.episodes, version, oldest)
     got = got._replace(groups=groups, facts=got.facts | facts)
     return got, kept._replace(buffer=drawn.buffer)
 
@@ -123,9 +130,12 @@ def make(
     chosen, facts = curriculum.observe(kept.chosen, got.fresh, told)
     spreads, seen = watch(kept.spreads, got.fresh)
     facts = {f'prompts/{name}': x for name, x in (facts | seen).items()}
-    return kept._replace(chosen=chosen, spreads=spreads), facts
+    kept = player.keep(kept._replace(chosen=chosen, spreads=spreads))
+    return kept, facts
 
-  return Gather(begin, collect, learn, curriculum.moved)
+  return Gather(
+    begin, collect, learn, curriculum.moved, player.handed, player.close
+  )
 
 
 def _score(engine, temperature, episodes):
@@ -133,9 +143,11 @@ def _score(engine, temperature, episodes):
   return engine.score(rows, temperature)
 
 
-def _rounds(run: playing.Run, kept, step, version, knobs):
+def _rounds(
+  config: ml_collections.ConfigDict, play, kept, step, version, knobs
+):
   """Rounds until a batch is full: Gathered, the items of a batch, Kept."""
-  config, p = run.config, run.config.prompts
+  p = config.prompts
   terms = build.terms_of(config.reward)
   select = names.resolve(p.select, 'arl.prompts')
   ready = replay.living(kept.surplus, version, max_age=p.max_age, max_uses=1)
@@ -146,7 +158,7 @@ def _rounds(run: playing.Run, kept, step, version, knobs):
   parts, count = [], 0
   while count < p.rounds and (not count or len(ready) < p.batch):
     now = playing.Now(step, version, count, knobs)
-    made, kept, told = playing.play(run, kept, now)
+    made, kept, told = play(kept, now)
     if made is None:
       break
     graded = episode.groups([e for e in made if episode.graded(e)])

@@ -25,6 +25,7 @@ from arl.train import (
   carried,
   checkpoint,
   clock,
+  engines,
   evaluation,
   export,
   fills,
@@ -63,12 +64,18 @@ def train(
     RuntimeError: the environment fails too often.
     FloatingPointError: too many non-finite updates in a row.
   """
+  with contextlib.ExitStack() as opened:
+    return _train(config, workdir, profile, opened)
+
+
+def _train(config, workdir, profile, opened) -> state.TrainState:
   # --- Set up -----------------------------------------------------------------
   method = build.check(config)
   folder = pathlib.Path(workdir).absolute()
   folder.mkdir(parents=True, exist_ok=True)
   timer = clock.Clock()
   world = clock.timed(build.world(config), timer)
+  opened.callback(engines.close, world.engine)
   learner = build.learner(config, method, world.loaded)
   strategy, tutor = tutors.make(config, world)
   temperature, per_batch = config.rollout.temperature, config.updates.per_batch
@@ -83,6 +90,7 @@ def train(
 
   def hand_over(params: Any, version: int) -> None:
     world.engine.set_params(export.policy_params(params), version)
+    gathering.handed(version)
     tutors.follow(tutor, now, version)
 
   # --- Resume, or look at the policy before training --------------------------
@@ -119,6 +127,7 @@ def train(
   with contextlib.ExitStack() as stack:
     stopped = stack.enter_context(interrupt.requested())
     stack.enter_context(contextlib.closing(saved))
+    stack.enter_context(contextlib.closing(gathering))
     log = stack.enter_context(contextlib.closing(metrics.open_log(folder)))
     report = stack.enter_context(
       progress.track(config.steps, config.method.name, start)

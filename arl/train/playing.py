@@ -1,5 +1,6 @@
 """One round of a step: tasks chosen and rolled out, whole or in parts."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -54,9 +55,26 @@ class Played(NamedTuple):
   facts: dict[str, float]
 
 
-def play(run: Run, kept: carried.Kept, now: Now) -> Played:
-  """A round, in parts where config.rollout.budget says so."""
-  return (_in_parts if run.config.rollout.budget else _whole)(run, kept, now)
+class Player(NamedTuple):
+  """How rounds are played.
+
+  Attributes:
+    play: (kept, now) -> Played.
+    handed: (version) -> None; is told when the engine holds other weights.
+    keep: (kept) -> kept, with what goes on meanwhile, for a checkpoint.
+    close: () -> None; ends what goes on.
+  """
+
+  play: Callable[[carried.Kept, Now], Played]
+  handed: Callable[[int], None] = lambda version: None
+  keep: Callable[[carried.Kept], carried.Kept] = lambda kept: kept
+  close: Callable[[], None] = lambda: None
+
+
+def player(run: Run) -> Player:
+  """Plays rounds one by one, in parts where config.rollout.budget says so."""
+  play = _in_parts if run.config.rollout.budget else _whole
+  return Player(functools.partial(play, run))
 
 
 def _plan(run: Run, now: Now):

@@ -60,6 +60,8 @@ TRAIN = {
     'reconsidering': str,
     'max_failed': float,
     'lag': int,
+    'ahead': int,
+    'window': int,
   },
   'prompts': {
     'size': int,
