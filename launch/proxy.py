@@ -70,12 +70,12 @@ def make(
   """
   loaded = hf.load(folder)
   tokenizer = tokenizers.load(folder)
-  tokenizers.check_vocab(tokenizer, loaded.model.vocab)
-  context, sampler = min(context, loaded.model.context), None
+  model = tokenizers.known(tokenizer, loaded.model)
+  context, sampler = min(context, model.context), None
   if urls:
     sampler = sglang.connect(
       urls,
-      vocab=loaded.model.vocab,
+      vocab=model.vocab,
       context=context,
       seed=seed,
       names={'default': 0},
@@ -83,7 +83,7 @@ def make(
     )
   else:
     sampler = continuous.ContinuousEngine(
-      loaded.model, loaded.params, slots=slots, context=context, seed=seed
+      model, loaded.params, slots=slots, context=context, seed=seed
     )
   settings = proxy_sampling.Settings(
     templates.of(tokenizer),

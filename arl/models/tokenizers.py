@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import tokenizers
 
+from arl.models import functional
+
 if TYPE_CHECKING:
   import transformers
 
@@ -126,6 +128,25 @@ def check_vocab(
       f'the tokenizer has ids up to {largest}, {largest + 1} with 0, but the '
       f"model's vocabulary is {vocab}; load the tokenizer of this model."
     )
+
+
+def known(
+  tokenizer: 'transformers.PreTrainedTokenizerFast', model: functional.Model
+) -> functional.Model:
+  """The model over the ids of its tokenizer alone.
+
+  Published tables have more rows than there are tokens. What those rows give is
+  in no sum, and their ids are never sampled.
+
+  Raises:
+    ValueError: as of `check_vocab`.
+  """
+  check_vocab(tokenizer, model.vocab)
+  vocab = max(tokenizer.get_vocab().values()) + 1
+  if vocab == model.vocab:
+    return model
+  cut = lambda params, hidden: model.logits(params, hidden)[..., :vocab]
+  return model._replace(logits=cut, vocab=vocab)
 
 
 def _transformers() -> Any:

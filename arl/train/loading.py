@@ -42,8 +42,8 @@ def load_model(
     size = _fresh_size(block.size, len(tokenizer))
     model = transformer.make(size, block.dtype, block.remat)
     loaded = hf.Loaded(model, model.init(jax.random.key(seed)), size)
-  tokenizers.check_vocab(tokenizer, loaded.model.vocab)
-  return loaded, tokenizer
+  model = tokenizers.known(tokenizer, loaded.model)
+  return loaded._replace(model=model), tokenizer
 
 
 def further(
