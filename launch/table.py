@@ -37,7 +37,7 @@ ABOUT = """# Methods, axis by axis
 
 Made by `python -m launch.table` from the code: every recipe of `arl.methods`
 with its default numbers, and every golden number that it is compared with. The
-[README](../README.md#a-method-is-a-composition) says what the words mean."""
+[first page](index.md#a-method-is-a-composition) says what the words mean."""
 _NOTHING = '–'
 _LAMBDA = '`<lambda>`'
 _ARXIV = re.compile(r'arXiv:(\d{4}\.\d{5})')

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
-DOCUMENTS = ('README.md', 'BUILD.md')
+PAGES = sorted(f'docs/{path.name}' for path in (ROOT / 'docs').glob('*.md'))
+DOCUMENTS = ('README.md', 'BUILD.md', *PAGES)
 TREES = (
   'arl', 'benchmarks', 'ci', 'docs', 'experiments', 'launch', 'notebooks',
   'tests',
@@ -79,12 +80,13 @@ def extras(text: str) -> Iterator[str]:
         yield from names.split(',')
 
 
-def problems(text: str) -> list[str]:
-  """What a document names and this project lacks."""
-  named = [*modules(text), *files(text), *links(text)]
+def problems(text: str, folder: pathlib.Path = ROOT) -> list[str]:
+  """What a document in a folder names and this project lacks."""
+  named = [*modules(text), *files(text)]
   known = setup()['options.extras_require']
   return [
     *(f'no file {name}' for name in named if not (ROOT / name).exists()),
+    *(f'no file {to}' for to in links(text) if not (folder / to).exists()),
     *(f'no extra {name}' for name in extras(text) if name not in known),
   ]
 
@@ -97,9 +99,14 @@ def setup() -> configparser.ConfigParser:
 
 @pytest.mark.parametrize('name', DOCUMENTS)
 def test_what_a_document_names_exists(name):
-  text = (ROOT / name).read_text(encoding='utf-8')
-  assert problems(text) == []
-  assert list(commands(text))
+  path = ROOT / name
+  text = path.read_text(encoding='utf-8')
+  assert problems(text, path.parent) == []
+
+
+def test_documents_have_commands():
+  for name in ('README.md', 'BUILD.md'):
+    assert list(commands((ROOT / name).read_text(encoding='utf-8')))
 
 
 @pytest.mark.parametrize('name', DOCUMENTS)
