@@ -19,7 +19,7 @@ from arl.rollout import batching, event_loop, resume, strategies
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
 
-STEPS = 64  # environments that work at the same time; more wait
+STEPS = 256  # environments that work at the same time; more wait
 
 
 def multi_turn(
