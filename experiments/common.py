@@ -119,6 +119,7 @@ def base() -> ml_collections.ConfigDict:
         'data': 1,
         'fsdp': 1,
         'expert': 1,
+        'context': 1,
         'tensor': 1,
         'rules': 'partition.decoder',
       },

@@ -76,6 +76,32 @@ def causal(segments: jax.Array) -> jax.Array:
   return mask & jnp.tri(segments.shape[1], dtype=bool)[None]
 
 
+def across(
+  segments: jax.Array, axis: str
+) -> tuple[jax.Array, Callable[[jax.Array, jax.Array], Pair]]:
+  """What tokens see whose row is split over devices: a mask and a store.
+
+  Each device has all keys and values of its rows and attends from its own part
+  of the tokens, as in Llama 3 (arXiv:2407.21783, 3.3.2). With grouped queries
+  those are few beside the states. Every device computes as many scores as any
+  other, those that the mask hides included, so that no order of the tokens
+  would balance the work better.
+
+  Args:
+    segments: int [B, N], of the tokens that this device has.
+    axis: which the parts of a row lie along, in order.
+  """
+  gather = functools.partial(
+    jax.lax.all_gather, axis_name=axis, axis=1, tiled=True
+  )
+  every, length = gather(segments), segments.shape[1]
+  place = jax.lax.axis_index(axis) * length + jnp.arange(length)
+  same = segments[:, :, None] == every[:, None, :]
+  before = place[:, None] >= jnp.arange(every.shape[1])[None]
+  mask = same & (every != 0)[:, None, :] & before[None]
+  return mask, lambda keys, values: by_head(gather(keys), gather(values))
+
+
 def along(
   paths: jax.Array, positions: jax.Array
 ) -> tuple[jax.Array, Callable[[jax.Array, jax.Array], Pair]]:

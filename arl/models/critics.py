@@ -5,6 +5,7 @@ learns does not move the policy, and what the policy learns does not move the
 critic. It has the policy's sizes, and begins as a copy of it.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -45,7 +46,7 @@ def columns(
   want: frozenset[str],
   where: jax.Array,
   paths: jax.Array | None = None,
-  before: jax.Array | None = None,
+  before: jax.Array | Callable[[jax.Array], jax.Array] | None = None,
 ) -> dict[str, Any]:
   """Columns of values from a critic with a trunk of its own.
 
@@ -56,7 +57,7 @@ def columns(
     want: columns; of others than `heads.VALUES` nothing is made.
     where: bool [B, T], the positions that are read; the shape of the result.
     paths: of tokens that form a tree, see `functional.Model.apply`.
-    before: of the same, see `heads.columns`.
+    before: see `heads.columns`.
 
   Returns:
     Nothing where the critic reads the policy's trunk.

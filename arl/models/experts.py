@@ -10,14 +10,26 @@ error was. A trainer can be given the choice that the sampler made (rollout
 routing replay, 2510.11370): the experts are those given, and their weights
 those of the trainer's own router, softmax(logits) over the given ones where the
 model normalizes, so that the gradient still reaches the router.
+
+On a mesh each device goes through its own experts alone. Those that share out
+the experts, a group, gather the tokens of all of them, compute what each has to
+add, and hand the sums back to the devices that the tokens came from. Shapes are
+known beforehand: with E experts over e devices and n tokens in a group, a
+device has room for n min(K, E / e) rows, as many as can come to it, so that
+none is dropped. Room costs memory; products are computed for the rows that
+came. So a layer takes as long as its busiest device.
 """
+
+import functools
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import ad_checkpoint
+from jax.sharding import PartitionSpec
 
 from arl.models import grouped, sizes
+from arl.models import layout as layout_lib
 
 CHOSEN = 'experts'  # what the choice is called among saved residuals
 
@@ -44,14 +56,19 @@ class Mixture(nnx.Module):
     self.mixture = mixture
 
   def __call__(
-    self, x: jax.Array, given: jax.Array | None = None
+    self,
+    x: jax.Array,
+    given: jax.Array | None = None,
+    layout: layout_lib.Layout | None = None,
   ) -> tuple[jax.Array, jax.Array]:
     """Maps x [n, D] to the same and the experts it chooses, int32 [n, K].
 
     Args:
       x: the tokens.
-      given: int [n, K], experts to go through; a token with a negative one goes
-        through its own choice, as with None all do.
+      given: int [n, K], experts to go through, none twice for one token; a
+        token with a negative one goes through its own choice, as with None all
+        do.
+      layout: of a mesh; None for one device.
     """
     logits = self.router(x)
     own = choose(logits, self.mixture.chosen)
@@ -59,15 +76,11 @@ class Mixture(nnx.Module):
     if given is not None:
       chosen = jnp.where(jnp.all(given >= 0, -1, keepdims=True), given, own)
     weights = weigh(logits, chosen, self.mixture.normalized)
-    return self.experts(x, chosen, weights), own
+    return self.experts(x, chosen, weights, layout), own
 
 
 class Experts(nnx.Module):
-  """E gated MLPs, down(silu(gate(x)) * up(x)), their matrices stacked.
-
-  On a mesh the tokens of all devices are sorted together, so that each device
-  goes through all of them: right, but no faster than one device.
-  """
+  """E gated MLPs, down(silu(gate(x)) * up(x)), their matrices stacked."""
 
   def __init__(
     self,
@@ -88,21 +101,83 @@ class Experts(nnx.Module):
     self.dtype = dtype
 
   def __call__(
-    self, x: jax.Array, chosen: jax.Array, weights: jax.Array
+    self,
+    x: jax.Array,
+    chosen: jax.Array,
+    weights: jax.Array,
+    layout: layout_lib.Layout | None = None,
   ) -> jax.Array:
     """The weighted sum of what the chosen experts [n, K] make of x [n, D]."""
-    count = self.gate[...].shape[0]
-    by_expert = jnp.argsort(chosen.reshape(-1), stable=True)
-    members = jnp.bincount(chosen.reshape(-1), length=count)
+    matrices = self.gate[...], self.up[...], self.down[...]
+    cast = tuple(each.astype(self.dtype) for each in matrices)
+    if layout is None or layout.mesh.size == 1:
+      return mixed(x, chosen, weights, *cast).astype(self.dtype)
+    return _split(layout, x, chosen, weights, *cast).astype(self.dtype)
 
-    def project(rows, matrices):
-      return grouped.dot(rows, matrices[...].astype(self.dtype), members)
 
-    rows = x[by_expert // chosen.shape[1]]
-    hidden = jax.nn.silu(project(rows, self.gate)) * project(rows, self.up)
-    made = project(hidden, self.down)[jnp.argsort(by_expert)]
-    made = made.reshape(*chosen.shape, -1).astype(jnp.float32)
-    return (weights[..., None] * made).sum(1).astype(self.dtype)
+def mixed(
+  x: jax.Array,
+  chosen: jax.Array,
+  weights: jax.Array,
+  gate: jax.Array,
+  up: jax.Array,
+  down: jax.Array,
+  *,
+  first: jax.Array | int = 0,
+) -> jax.Array:
+  """What some experts add to the weighted sum of all, float32 [n, D].
+
+  Args:
+    x: [n, D], the tokens.
+    chosen: int [n, K], by the number of each expert among all.
+    weights: float32 [n, K].
+    gate: [E, D, F], of the E experts that are here; so are `up` and `down`.
+    up: [E, D, F].
+    down: [E, F, D].
+    first: the number of the first of those.
+  """
+  count, picks = len(gate), chosen.shape[1]
+  here = chosen - first
+  here = jnp.where((here >= 0) & (here < count), here, count)
+  by_expert = jnp.argsort(here.reshape(-1), stable=True)
+  members = jnp.bincount(here.reshape(-1), length=count)
+  rows = x[by_expert[: len(x) * min(picks, count)] // picks]
+  project = functools.partial(grouped.dot, sizes=members)
+  made = jax.nn.silu(project(rows, gate)) * project(rows, up)
+  made = project(made, down)
+  # Those of experts elsewhere lie past the end, and are 0.
+  made = made.at[jnp.argsort(by_expert)].get(mode='fill', fill_value=0)
+  made = made.reshape(*chosen.shape, -1).astype(jnp.float32)
+  return (weights[..., None] * made).sum(1)
+
+
+def _split(layout, x, chosen, weights, gate, up, down):
+  """`mixed` of all experts, each device with its own."""
+  fits = lambda n, axis: axis if n % layout.mesh.shape[axis] == 0 else None
+  split = fits(len(gate), layout.experts), fits(gate.shape[2], layout.width)
+  tokens = layout_lib.flat(layout)
+  wide = PartitionSpec(split[0], None, split[1])
+  deep = PartitionSpec(*split)
+
+  def of_device(x, chosen, weights, *matrices):
+    if split[0] is None:
+      return _summed(mixed(x, chosen, weights, *matrices), split[1])
+    gather = functools.partial(
+      jax.lax.all_gather, axis_name=split[0], tiled=True
+    )
+    first = jax.lax.axis_index(split[0]) * len(matrices[0])
+    x, chosen, weights = (gather(each) for each in (x, chosen, weights))
+    made = mixed(x, chosen, weights, *matrices, first=first)
+    made = jax.lax.psum_scatter(made, split[0], tiled=True)
+    return _summed(made, split[1])
+
+  return layout_lib.over_rows(
+    layout, of_device, (*(tokens,) * 3, wide, wide, deep), tokens
+  )(x, chosen, weights, gate, up, down)
+
+
+def _summed(made, axis):
+  return made if axis is None else jax.lax.psum(made, axis)
 
 
 def choose(logits: jax.Array, k: int) -> jax.Array:

@@ -3,12 +3,14 @@
 Everything outside `arl.models` sees a `Model` and a nested dict of arrays.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 from flax import nnx
 
+from arl.models import layout as layout_lib
 from arl.models import lora
 
 Params = Any  # a nested dict of arrays
@@ -29,12 +31,13 @@ class Model(NamedTuple):
   Attributes:
     init: (key) -> params.
     apply: (params, tokens [B, T], positions [B, T], segments [B, T],
-      experts=None, paths=None) -> hidden [B, T, D], after the final norm. A
-      token attends to the tokens before it in its row that carry the same
-      segment; 0 marks padding. Given experts, int [B, T, L, K], each token goes
-      through those, and through its own choice in a layer that has -1 for it.
-      Given paths, int [B, S], it attends to the tokens at slots 0..position of
-      its row's path instead, each named by its place among the B * T.
+      experts=None, paths=None, layout=None) -> hidden [B, T, D], after the
+      final norm. A token attends to the tokens before it in its row that carry
+      the same segment; 0 marks padding. Given experts, int [B, T, L, K], each
+      token goes through those, and through its own choice in a layer that has
+      -1 for it. Given paths, int [B, S], it attends to the tokens at slots
+      0..position of its row's path instead, each named by its place among the
+      B * T. A layout says how all that lies on a mesh; see `placed`.
     extend: (params, tokens [B, N], positions [B, N], cache) ->
       (hidden [B, N, D], cache). Appends tokens to cached sequences; a position
       of -1 is no token: nothing is written and its hidden means nothing. A
@@ -69,6 +72,13 @@ class Model(NamedTuple):
 
 # Parameters beside the decoder's, which `arl.models.heads` reads.
 VALUE_HEAD = 'value_head'
+
+
+def placed(model: Model, layout: layout_lib.Layout) -> Model:
+  """The model, its `apply` and `traced` for arrays that lie on a mesh."""
+  apply = functools.partial(model.apply, layout=layout)
+  traced = functools.partial(model.traced, layout=layout)
+  return model._replace(apply=apply, traced=traced)
 
 
 def pure(

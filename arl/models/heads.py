@@ -8,12 +8,12 @@ said, the token included.
 
 import functools
 import types
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import jax
 import jax.numpy as jnp
 
-from arl.models import functional, teachers
+from arl.models import functional, layout, teachers
 
 LIKELIEST = frozenset({'likeliest', 'likeliest_logp'})
 COLUMNS = LIKELIEST | teachers.DIVERGENCES | {
@@ -36,7 +36,7 @@ def columns(
   where: jax.Array | None = None,
   at: Mapping[str, jax.Array] = types.MappingProxyType({}),
   teacher: teachers.Teacher | None = None,
-  before: jax.Array | None = None,
+  before: jax.Array | Callable[[jax.Array], jax.Array] | None = None,
 ) -> dict[str, jax.Array]:
   """Columns of a batch, float32 [B, T], or [B, T, K] for those of K entries.
 
@@ -63,8 +63,9 @@ def columns(
     at: further columns by name: the tokens, int [B, T, K], whose log-probs they
       are. A token that the model does not know has -1e4.
     teacher: of the divergences.
-    before: int [B, T], where among all B * T the token before each one is; None
-      for that on its left. A first token, which has none, is not in `where`.
+    before: int [B, T], where among all B * T the token before each one is, or
+      what maps [B, T, ...] to what was before each token; None for that on its
+      left. A first token, which has none, is not in `where`.
 
   Raises:
     ValueError: an unknown column, a chunk below 1, no value head, or no
@@ -134,6 +135,8 @@ def _before(hidden, before):
   """The states that tokens were chosen after, of all but the first of a row."""
   if before is None:
     return hidden[:, :-1]
+  if callable(before):
+    return before(hidden)
   return hidden.reshape(-1, hidden.shape[-1])[before]
 
 
@@ -149,7 +152,7 @@ def _read(model, params, want, teacher, states, targets):
   scores = model.logits(params, states) / heat
   total = _log_total(scores)
   if 'logp' in want:
-    chosen = jnp.take_along_axis(scores, tokens[:, None], axis=-1)[:, 0]
+    chosen = layout.pick(scores, tokens[:, None])[:, 0]
     out['logp'] = chosen - total
   if want <= VALUES | {'logp'} and not targets['at']:
     return out
@@ -231,10 +234,7 @@ def _packed(read, states, targets, where, chunk):
   """_map() with the tokens to read first in each row: in the fewest chunks."""
   order = jnp.argsort(~where, axis=1, stable=True)
 
-  def pick(x, order):
-    index = order.reshape(*order.shape, *(1,) * (x.ndim - 2))
-    return jnp.take_along_axis(x, index, axis=1)
-
+  pick = layout.reordered
   states, targets, where = jax.tree.map(
     lambda x: pick(x, order), (states, targets, where)
   )

@@ -18,7 +18,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from arl.models import functional, hf_config, hf_files, sizes, transformer
+from arl.models import (
+  functional,
+  hf_config,
+  hf_files,
+  hf_place,
+  sizes,
+  transformer,
+)
 
 Path = str | os.PathLike[str]
 _HEAD, _EMBED = 'lm_head.weight', 'model.embed_tokens.weight'
@@ -49,22 +56,6 @@ class Loaded(NamedTuple):
   sizes: sizes.Sizes
 
 
-class _Leaf(NamedTuple):
-  """Where a tensor of a file lives in params.
-
-  Attributes:
-    path: of the parameter.
-    part: () for all of it, (e,) for that of an expert.
-    shape: in the file.
-    turned: whether that is [out, in], and the parameter's [in, out].
-  """
-
-  path: tuple[str, ...]
-  part: tuple[int, ...]
-  shape: tuple[int, ...]
-  turned: bool
-
-
 def read_config(folder: Path) -> sizes.Sizes:
   """The sizes that a folder's config.json describes; see hf_config.to_sizes."""
   file = pathlib.Path(folder) / 'config.json'
@@ -81,8 +72,9 @@ def load(
   dtype: str = 'float32',
   cast: str | None = None,
   remat: str = 'none',
+  place: hf_place.Place | None = None,
 ) -> Loaded:
-  """Loads a model folder.
+  """Loads a model folder, one tensor at a time.
 
   A tied model may repeat its embedding as a head, bit for bit; a head that
   differs is an error, and so is an untied model without one.
@@ -92,19 +84,31 @@ def load(
     dtype: what the model computes in.
     cast: what to keep the parameters in; None for what the file holds.
     remat: see `transformer.make`.
+    place: see `from_tensors`.
 
   Raises:
     ValueError: a config that is not implemented, or tensors that do not fit it.
   """
   size = read_config(folder)
-  params = from_tensors(hf_files.read(pathlib.Path(folder)), size, cast)
+  found = hf_files.find(pathlib.Path(folder))
+  params = from_tensors(found, size, cast, place)
   return Loaded(transformer.make(size, dtype, remat), params, size)
 
 
 def from_tensors(
-  tensors: Mapping[str, np.ndarray], size: sizes.Sizes, cast: str | None = None
+  tensors: Mapping[str, hf_place.Tensor],
+  size: sizes.Sizes,
+  cast: str | None = None,
+  place: hf_place.Place | None = None,
 ) -> functional.Params:
   """Params from tensors by their Hugging Face names, matrices [out, in].
+
+  Args:
+    tensors: arrays, or tensors of a file. Of those no more is read than the
+      devices of this process hold, and one parameter at a time.
+    size: the sizes of the model.
+    cast: what to keep the parameters in; None for what the tensors are.
+    place: where on a mesh each parameter lies; None for the first device.
 
   Raises:
     ValueError: a tensor is missing, extra, of another shape, or no float of 16
@@ -121,22 +125,20 @@ def from_tensors(
       f'({len(missing)}), extra {extra[:5]} ({len(extra)}); check '
       'model_type, tie_word_embeddings and the biases in config.json.'
     )
+  for name, leaf in leaves.items():
+    _check_fits(name, tensors[name], leaf)
   params: dict[str, Any] = {}
   path_of = lambda item: item[1].path
   for path, group in itertools.groupby(leaves.items(), path_of):
-    pieces = [
-      (_fitting(name, tensors.pop(name), leaf, cast), leaf.part)
-      for name, leaf in group
-    ]
+    pieces = [(tensors.pop(name), leaf) for name, leaf in group]
     node = params
     for key in path[:-1]:
       node = node.setdefault(key, {})
-    node[path[-1]] = jnp.asarray(_joined(path, pieces))
+    node[path[-1]] = hf_place.parameter(path, pieces, cast, place)
   return params
 
 
-def _fitting(name, tensor, leaf, cast) -> np.ndarray:
-  """A tensor as params hold it."""
+def _check_fits(name, tensor, leaf) -> None:
   good = tensor.dtype in hf_files.DTYPES.values()
   if tensor.shape != leaf.shape or not good:
     raise ValueError(
@@ -144,23 +146,6 @@ def _fitting(name, tensor, leaf, cast) -> np.ndarray:
       f'{leaf.shape} of a float of 16 or 32 bits; the file is of another '
       'model or quantized.'
     )
-  if cast is not None:
-    tensor = tensor.astype(jnp.dtype(cast))
-  return tensor.T if leaf.turned else tensor
-
-
-def _joined(path, pieces) -> np.ndarray:
-  """The one tensor of a parameter, or those of its experts stacked."""
-  tensors = [tensor for tensor, _ in pieces]
-  if not pieces[0][1]:
-    return tensors[0]
-  kinds = {str(tensor.dtype) for tensor in tensors}
-  if len(kinds) > 1:
-    raise ValueError(
-      f'the experts of {"/".join(path)} are of {sorted(kinds)}; name one dtype:'
-      ' load(..., cast=...).'
-    )
-  return np.stack(tensors)
 
 
 def save(
@@ -203,7 +188,7 @@ def save(
     raise
 
 
-def _leaves(size: sizes.Sizes) -> dict[str, _Leaf]:
+def _leaves(size: sizes.Sizes) -> dict[str, hf_place.Leaf]:
   """Every tensor of a model of these sizes by its Hugging Face name."""
   abstract = jax.eval_shape(transformer.make(size).init, jax.random.key(0))
   leaves = {}
@@ -212,11 +197,11 @@ def _leaves(size: sizes.Sizes) -> dict[str, _Leaf]:
     if 'experts' in path:
       for e in range(leaf.shape[0]):
         shape = leaf.shape[:0:-1]
-        leaves[_name(path, e)] = _Leaf(path, (e,), shape, turned=True)
+        leaves[_name(path, e)] = hf_place.Leaf(path, (e,), shape, turned=True)
       continue
     turned = path[-1] == 'kernel'
     shape = leaf.shape[::-1] if turned else leaf.shape
-    leaves[_name(path)] = _Leaf(path, (), shape, turned)
+    leaves[_name(path)] = hf_place.Leaf(path, (), shape, turned)
   return leaves
 
 
@@ -278,11 +263,10 @@ def _one_dtype(tensors: hf_files.Tensors, dtype: str | None) -> np.dtype:
   return kinds.pop()
 
 
-def _check_repeated(head: np.ndarray, embed: np.ndarray | None) -> None:
-  if embed is None or (head.dtype, head.tobytes()) != (
-    embed.dtype,
-    embed.tobytes(),
-  ):
+def _check_repeated(
+  head: hf_place.Tensor, embed: hf_place.Tensor | None
+) -> None:
+  if embed is None or not hf_place.same(head, embed):
     raise ValueError(
       f'config.json says tie_word_embeddings, but {_HEAD} in the file differs '
       f'from {_EMBED}; set the flag to false to use that head.'

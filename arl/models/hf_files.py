@@ -42,17 +42,47 @@ class Piece(NamedTuple):
 Tensors = dict[str, Piece]
 
 
+class Stored:
+  """A tensor that lies in a file; slices of it are read when they are asked.
+
+  Attributes:
+    shape: of the tensor.
+    dtype: of the tensor.
+  """
+
+  def __init__(self, file: Any, name: str, kind: np.dtype):
+    self._slice = file.get_slice(name)
+    self.shape, self.dtype = tuple(self._slice.get_shape()), kind
+
+  def __getitem__(self, index: tuple[slice, ...]) -> np.ndarray:
+    return self._slice[index]
+
+
 def read(folder: pathlib.Path) -> dict[str, np.ndarray]:
   """All tensors of a folder, each of one of DTYPES.
+
+  Raises:
+    ValueError: as of `find`.
+  """
+  return {name: whole(tensor) for name, tensor in find(folder).items()}
+
+
+def whole(tensor: Stored) -> np.ndarray:
+  """All of a tensor."""
+  return tensor[(slice(None),) * len(tensor.shape)]
+
+
+def find(folder: pathlib.Path) -> dict[str, Stored]:
+  """The tensors of a folder, each of one of DTYPES, none of them read yet.
 
   Raises:
     ValueError: a file is absent, of another dtype, or not what the index says.
   """
   if (folder / _INDEX).is_file():
     index = json.loads((folder / _INDEX).read_text('utf-8'))['weight_map']
-    tensors: dict[str, np.ndarray] = {}
+    tensors: dict[str, Stored] = {}
     for file in sorted(set(index.values())):
-      found = _read_file(folder / file)
+      found = _find_in(folder / file)
       listed = {name for name, where in index.items() if where == file}
       if found.keys() != listed:
         raise ValueError(
@@ -61,21 +91,24 @@ def read(folder: pathlib.Path) -> dict[str, np.ndarray]:
         )
       tensors |= found
     return tensors
-  return _read_file(folder / _SINGLE)
+  return _find_in(folder / _SINGLE)
 
 
-def _read_file(file: pathlib.Path) -> dict[str, np.ndarray]:
+def _find_in(file: pathlib.Path) -> dict[str, Stored]:
   if not file.is_file():
     raise ValueError(f'{file} does not exist; fetch the folder again.')
-  with safetensors.safe_open(file, framework='np') as opened:
-    for name in opened.keys():  # noqa: SIM118, it is no dict
-      kind = opened.get_slice(name).get_dtype()
-      if kind not in DTYPES:
-        raise ValueError(
-          f'tensor {name} is of dtype {kind}, but arl reads {list(DTYPES)}; '
-          'dequantize the checkpoint first.'
-        )
-    return {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+  # Open, that is mapped, for as long as one of its tensors is held.
+  opened = safetensors.safe_open(file, framework='np')
+  found = {}
+  for name in opened.keys():  # noqa: SIM118, it is no dict
+    kind = opened.get_slice(name).get_dtype()
+    if kind not in DTYPES:
+      raise ValueError(
+        f'tensor {name} is of dtype {kind}, but arl reads {list(DTYPES)}; '
+        'dequantize the checkpoint first.'
+      )
+    found[name] = Stored(opened, name, DTYPES[kind])
+  return found
 
 
 def write(

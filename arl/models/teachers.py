@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from arl.models import functional
+from arl.models import functional, layout
 
 DIVERGENCES = frozenset({'reverse_kl', 'forward_kl', 'jsd'})
 _LOWEST = -1e4
@@ -40,7 +40,7 @@ def logits(teacher: Teacher, states: jax.Array) -> jax.Array:
 def log_probs(logs: jax.Array, ids: jax.Array) -> jax.Array:
   """Log-probs [n, K] of ids [n, K]; -1e4 for one that the model lacks."""
   known = (ids >= 0) & (ids < logs.shape[-1])
-  found = jnp.take_along_axis(logs, jnp.where(known, ids, 0), axis=-1)
+  found = layout.pick(logs, jnp.where(known, ids, 0))
   return jnp.where(known, jnp.maximum(found, _LOWEST), _LOWEST)
 
 

@@ -16,6 +16,7 @@ from flax import nnx
 from arl.models import attention as attention_lib
 from arl.models import experts as experts_lib
 from arl.models import functional, lora, rope, sizes
+from arl.models import layout as layout_lib
 
 REMAT = ('none', 'layer')
 Pair = attention_lib.Pair
@@ -42,15 +43,17 @@ def make(
 
   listed = (size.layers, size.mixture.chosen) if size.mixture else (0, 0)
 
-  def traced(params, tokens, positions, segments, experts=None, paths=None):
+  def traced(
+    params, tokens, positions, segments, experts=None, paths=None, layout=None
+  ):
     if experts is not None:
       _check_experts(experts, tokens, listed)
     return bind(params).apply(
-      tokens, positions, segments, remat, experts, paths
+      tokens, positions, segments, remat, experts, paths, layout
     )
 
-  def apply(params, tokens, positions, segments, experts=None, paths=None):
-    return traced(params, tokens, positions, segments, experts, paths)[0]
+  def apply(params, *seen, **given):
+    return traced(params, *seen, **given)[0]
 
   def extend(params, tokens, positions, cache):
     return bind(params).extend(tokens, positions, cache)
@@ -111,14 +114,15 @@ class Decoder(nnx.Module):
   def angles(self, positions):
     return rope.tables(self.size.rope, self.size.head_dim, positions)
 
-  def apply(self, tokens, positions, segments, remat, experts, paths):
+  def apply(self, tokens, positions, segments, remat, experts, paths, layout):
     angles = self.angles(positions)
-    store: Callable = attention_lib.by_head
-    if paths is None:
-      mask = attention_lib.causal(segments)
-    else:
+    if paths is not None:
       mask, store = attention_lib.along(paths, positions)
-    x = self.embed(tokens.reshape(-1))
+    elif layout and layout.splits_tokens:
+      mask, store = attention_lib.across(segments, layout.tokens)
+    else:
+      mask, store = attention_lib.causal(segments), attention_lib.by_head
+    x = self._embedded(tokens.reshape(-1), layout)
     found = []
     for i, layer in enumerate(self.layers):
       given = None
@@ -126,13 +130,19 @@ class Decoder(nnx.Module):
         given = experts[:, :, i].reshape(len(x), -1)
 
       def run(x, layer=layer, given=given):
-        x, _, chosen = layer(x, angles, mask, store, given)
+        x, _, chosen = layer(x, angles, mask, store, given, layout)
         return x, chosen
 
       x, chosen = self._remat(run)(x) if remat == 'layer' else run(x)
       found.append(chosen)
     hidden = self.norm(x).reshape(*tokens.shape, -1)
     return hidden, self._listed(found, tokens.shape)
+
+  def _embedded(self, tokens, layout):
+    if not layout or not layout.splits_tokens:
+      return self.embed(tokens)
+    table = layout_lib.whole(layout, self.embed.embedding[...])
+    return jnp.take(table.astype(self.dtype), tokens, axis=0)
 
   def _remat(self, run):
     if not self.size.mixture:
@@ -210,6 +220,7 @@ class Layer(nnx.Module):
     mask: jax.Array,
     store: Callable,
     given: jax.Array | None = None,
+    layout: layout_lib.Layout | None = None,
   ) -> tuple[jax.Array, Pair, jax.Array | None]:
     """Maps x [B*N, D] to the same, with what was found on the way.
 
@@ -220,7 +231,7 @@ class Layer(nnx.Module):
     x = x + mixed
     if isinstance(self.mlp, Mlp):
       return x + self.mlp(self.mlp_norm(x)), pair, None
-    made, chosen = self.mlp(self.mlp_norm(x), given)
+    made, chosen = self.mlp(self.mlp_norm(x), given, layout)
     return x + made, pair, chosen
 
 

@@ -14,7 +14,7 @@ from arl import columns as columns_lib
 from arl import methods, names, ranges, types
 from arl.envs import base
 from arl.methods import compose
-from arl.models import hf, teachers
+from arl.models import functional, hf, teachers
 from arl.rewards import composite, shaping
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
@@ -24,13 +24,13 @@ from arl.train import (
   blocks,
   checks,
   choosing,
+  context,
   critic,
   engines,
   fills,
   knobs,
   loading,
   optimizers,
-  partition,
   prefixes,
   qk_clip,
   routing,
@@ -160,7 +160,9 @@ def world(config: ml_collections.ConfigDict) -> World:
     ValueError, TypeError: a setting that cannot work, with the fix.
   """
   env = named(config.env, 'arl.envs')
-  loaded, tokenizer = loading.load_model(config.model, config.seed)
+  mesh, rules = sharding.mesh_of(config)
+  place = sharding.place_of(mesh, rules) if mesh.size > 1 else None
+  loaded, tokenizer = loading.load_model(config.model, config.seed, place)
   role = config.rollout.observation_role
   engine = engines.make(config, loaded, tokenizer)
   chat = chat_lib.chat(tokenizer, observation_role=role)
@@ -175,13 +177,15 @@ def learner(
   config: ml_collections.ConfigDict, made: types.Method, loaded: hf.Loaded
 ) -> Learner:
   """Builds the devices' side, starting from the loaded parameters."""
-  mesh, rules = mesh_of(config)
+  mesh, rules = sharding.mesh_of(config)
+  layout, place = sharding.layout(mesh), sharding.place_of(mesh, rules)
   replay = routing.replay(config.updates.routing, loaded.sizes)
   tx = named(config.optimizer, 'arl.train')
   params = jax.tree.map(jnp.copy, loaded.params)  # updates donate their own
   if made.needs & fills.CRITICS:
-    params = critic.add(params, config.model, loaded.sizes.width)
+    params = critic.add(params, config.model, loaded.sizes.width, place)
   params, frozen = adapters.add(params, config)
+  params = sharding.shard_params(params, mesh, rules)  # what was added
   make = functools.partial(
     forward_lib.make,
     temperature=config.rollout.temperature,
@@ -189,18 +193,23 @@ def learner(
   )
   others, forwards, told = {}, {}, {}
   make_own = make
-  for name, models in loading.further(config, made, loaded).items():
+  for name, models in loading.further(config, made, loaded, place).items():
     others[name] = sharding.shard_params(
       tuple(m.params for m in models), mesh, rules
     )
-    forwards[name] = taught.routed([make(m.model) for m in models])
+    lying = [functional.placed(m.model, layout) for m in models]
+    forwards[name] = context.split(
+      taught.routed([make(model) for model in lying]), layout
+    )
     if name == 'teacher_logp' and made.needs & teachers.DIVERGENCES:
-      make_own = functools.partial(make, teacher=models[0].model)
+      make_own = functools.partial(make, teacher=lying[0])
       told = {'taught': others[name][0]}
-  forward = make_own(loaded.model)
+  forward = make_own(functional.placed(loaded.model, layout))
+  forward = context.split(forward, layout)
   if frozen:
     tx = optimizers.except_for(tx, frozen)
     forward = forward_lib.without(forward, frozen)
+  tx = tx._replace(init=sharding.born(tx.init, place))
   on_mesh = {'microbatch': config.updates.microbatch, 'mesh': mesh}
   clip, tau = None, config.updates.qk_clip
   if tau:
@@ -245,6 +254,7 @@ def check(config: ml_collections.ConfigDict) -> types.Method:
   checks.check_numbers(config)
   prefixes.check(config)
   adapters.check(config)
+  context.check(config)
   made = method(config.method)
   checks.check_whole(made, config)
   named(config.optimizer, 'arl.train')
@@ -263,23 +273,9 @@ def check(config: ml_collections.ConfigDict) -> types.Method:
   there = fills.filled(config, env, strategy)
   fills.check(made, config.method.name, there)
   fills.check_replay(config, there)
-  mesh, _ = mesh_of(config)
+  mesh, _ = sharding.mesh_of(config)
   sharding.check_rows(config.updates.microbatch, mesh)
   return weighting.weighed(made) if weighting.wanted(config) else made
-
-
-def mesh_of(
-  config: ml_collections.ConfigDict,
-) -> tuple[Mesh, partition.Rules]:
-  """The mesh of a run, and the rules of parameters on it.
-
-  Raises:
-    ValueError: there are not so many devices, or a rule cannot be followed.
-  """
-  axes = config.mesh.to_dict()
-  rules = names.resolve(axes.pop('rules'), 'arl.train')()
-  partition.check(rules, sharding.AXES)
-  return sharding.make_mesh(**axes), rules
 
 
 def knobs_of(config: ml_collections.ConfigDict) -> dict[str, knobs.Knob]:

@@ -5,14 +5,17 @@ import pathlib
 import jax
 import ml_collections
 
-from arl.models import critics, functional, heads, hf
+from arl.models import critics, functional, heads, hf, hf_place
 from arl.train import export
 
 OWN = 'own'
 
 
 def add(
-  params: functional.Params, block: ml_collections.ConfigDict, width: int
+  params: functional.Params,
+  block: ml_collections.ConfigDict,
+  width: int,
+  place: hf_place.Place | None = None,
 ) -> functional.Params:
   """The params of a policy, and of its critic.
 
@@ -23,6 +26,7 @@ def add(
       anything else the folder of a critic: that of the policy itself, for a
       head on its trunk, or another's.
     width: of the policy's states.
+    place: where on a mesh the parameters of a folder lie; None for one device.
 
   Raises:
     ValueError: the folder has no critic, or one of other sizes or bins.
@@ -35,7 +39,7 @@ def add(
   folder = export.critic_folder(block.critic)
   head = export.load_head(folder)
   if folder.resolve() != pathlib.Path(block.path).resolve():
-    loaded = hf.load(folder, dtype=block.dtype, cast='float32')
+    loaded = hf.load(folder, dtype=block.dtype, cast='float32', place=place)
     head[critics.TRUNK] = loaded.params
   made = {**params, functional.VALUE_HEAD: head}
   expected = jax.eval_shape(critics.alone, fresh)

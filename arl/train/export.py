@@ -11,7 +11,6 @@ import pathlib
 import shutil
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -45,8 +44,7 @@ def save(
   folder = pathlib.Path(folder)
   draft = folder.with_name(folder.name + '.new')
   shutil.rmtree(draft, ignore_errors=True)
-  hf.save(draft, jax.device_get(policy_params(params)), size)
-  params = jax.device_get(params)
+  hf.save(draft, policy_params(params), size)
   adapters.save(draft / adapters.FOLDER, critics.policy(params))
   tokenizers.save(tokenizer, draft)
   ends = json.dumps({'eos_token_id': tokenizer.eos_token_id}, indent=2)

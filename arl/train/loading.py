@@ -8,7 +8,7 @@ import ml_collections
 
 from arl import names, types
 from arl.models import hf, sizes, tokenizers, transformer
-from arl.train import score, taught
+from arl.train import score, sharding, taught
 
 
 def _fresh_size(name: str, vocab: int) -> sizes.Sizes:
@@ -22,11 +22,18 @@ def _fresh_size(name: str, vocab: int) -> sizes.Sizes:
 
 
 def load_model(
-  block: ml_collections.ConfigDict, seed: int
+  block: ml_collections.ConfigDict,
+  seed: int,
+  place: sharding.Place | None = None,
 ) -> tuple[hf.Loaded, Any]:
   """A model and its tokenizer, which must fit each other.
 
   From the folder `path`, or a fresh one of `size` over characters.
+
+  Args:
+    block: config.model.
+    seed: of a fresh one.
+    place: where on a mesh the parameters lie; None for one device.
   """
   if bool(block.path) == bool(block.size):
     raise ValueError(
@@ -36,23 +43,32 @@ def load_model(
   tokenizer = _tokenizer(block)
   if block.path:
     loaded = hf.load(
-      block.path, dtype=block.dtype, cast='float32', remat=block.remat
+      block.path,
+      dtype=block.dtype,
+      cast='float32',
+      remat=block.remat,
+      place=place,
     )
   else:
     size = _fresh_size(block.size, len(tokenizer))
     model = transformer.make(size, block.dtype, block.remat)
-    loaded = hf.Loaded(model, model.init(jax.random.key(seed)), size)
+    fresh = sharding.born(model.init, place)(jax.random.key(seed))
+    loaded = hf.Loaded(model, fresh, size)
   model = tokenizers.known(tokenizer, loaded.model)
   return loaded._replace(model=model), tokenizer
 
 
 def further(
-  config: ml_collections.ConfigDict, made: types.Method, loaded: hf.Loaded
+  config: ml_collections.ConfigDict,
+  made: types.Method,
+  loaded: hf.Loaded,
+  place: sharding.Place | None = None,
 ) -> dict[str, list[hf.Loaded]]:
   """The models beside the policy, by the column of their log-prob.
 
   There may be several teachers. Those on servers are none of this, nor is one
-  that scores for the strategy.
+  that scores for the strategy. Where on a mesh their parameters lie `place`
+  says, as of `load_model`.
 
   Raises:
     ValueError: a teacher that spells in other tokens, or cannot read as far as
@@ -67,7 +83,7 @@ def further(
   scores = in_process and not taught.takes(strategy)
   if scores and made.needs & score.TAUGHT:
     vocab = loaded.model.vocab
-    found['teacher_logp'] = [teacher(config, f, vocab) for f in folders]
+    found['teacher_logp'] = [teacher(config, f, vocab, place) for f in folders]
   return found
 
 
@@ -78,7 +94,10 @@ def _tokenizer(block: ml_collections.ConfigDict) -> Any:
 
 
 def teacher(
-  config: ml_collections.ConfigDict, folder: str, vocab: int
+  config: ml_collections.ConfigDict,
+  folder: str,
+  vocab: int,
+  place: sharding.Place | None = None,
 ) -> hf.Loaded:
   """The teacher: how many ids it knows beyond the tokenizer's is its own.
 
@@ -88,6 +107,7 @@ def teacher(
     config: of the run.
     folder: of the model.
     vocab: how many ids the policy knows.
+    place: as of `load_model`.
 
   Raises:
     ValueError: it spells in other tokens, or reads less than an episode.
@@ -100,7 +120,8 @@ def teacher(
       f'the teacher in {folder} and the policy do not share a tokenizer: they'
       f' differ in {different!r}; a teacher reads the ids of the policy.'
     )
-  made = hf.load(folder, dtype=config.model.dtype, cast='float32')
+  dtype = config.model.dtype
+  made = hf.load(folder, dtype=dtype, cast='float32', place=place)
   tokenizers.check_vocab(tokenizer, made.model.vocab)
   if made.model.context < config.rollout.context:
     raise ValueError(

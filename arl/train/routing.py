@@ -12,7 +12,7 @@ A reference or a teacher does not replay: it is asked what it would say, and its
 router belongs to it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -115,7 +115,9 @@ def known(experts: jax.Array) -> jax.Array:
 
 
 def differs(
-  experts: jax.Array, own: jax.Array, before: jax.Array | None = None
+  experts: jax.Array,
+  own: jax.Array,
+  before: jax.Array | Callable[[jax.Array], jax.Array] | None = None,
 ) -> jax.Array:
   """bool [B, T]: whether the state before a token went elsewhere than it would.
 
@@ -125,13 +127,15 @@ def differs(
   Args:
     experts: the column, int [B, T, L, K].
     own: what the routers chose, the same.
-    before: of tokens that form a tree, see `heads.columns`.
+    before: see `heads.columns`.
   """
   given = jnp.sort(experts, -1)
   other = jnp.any(given != jnp.sort(own, -1), -1)
   elsewhere = jnp.any(other & jnp.all(given >= 0, -1), -1)
   if before is None:
     return _before(elsewhere)
+  if callable(before):
+    return before(elsewhere)
   return elsewhere.reshape(-1)[before]
 
 

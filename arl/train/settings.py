@@ -91,6 +91,7 @@ TRAIN = {
     'data': int,
     'fsdp': int,
     'expert': int,
+    'context': int,
     'tensor': int,
     'rules': str,
   },

@@ -1,8 +1,9 @@
-"""Where arrays live: a mesh of four axes.
+"""Where arrays live: a mesh of five axes.
 
-Rows of a batch are split over data, fsdp and expert. Parameters are split over
+Rows of a batch are split over data, fsdp and expert, and within a forward pass
+their tokens over context, see `arl.train.context`. Parameters are split over
 fsdp, expert and tensor by rules, see `arl.train.partition`, and are whole on
-each part of data. Devices of one tensor group are neighbours.
+each part of data and context. Devices of one tensor group are neighbours.
 """
 
 import math
@@ -10,25 +11,34 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import ml_collections
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from arl import names
+from arl.models import layout as layout_lib
 from arl.train import partition
 
-AXES = ('data', 'fsdp', 'expert', 'tensor')
+AXES = ('data', 'fsdp', 'expert', 'context', 'tensor')
+OF_PARAMS = ('fsdp', 'expert', 'tensor')
 _OF_ROWS = ('data', 'fsdp', 'expert')
 _ROWS = PartitionSpec(_OF_ROWS)
 
 
 def make_mesh(
-  *, data: int = 1, fsdp: int = 1, expert: int = 1, tensor: int = 1
+  *,
+  data: int = 1,
+  fsdp: int = 1,
+  expert: int = 1,
+  context: int = 1,
+  tensor: int = 1,
 ) -> Mesh:
-  """A mesh over the first data * fsdp * expert * tensor devices.
+  """A mesh over the first data * fsdp * expert * context * tensor devices.
 
   Raises:
     ValueError: there are not so many.
   """
-  sizes = data, fsdp, expert, tensor
+  sizes = data, fsdp, expert, context, tensor
   wanted, devices = math.prod(sizes), jax.devices()
   if min(sizes) < 1 or wanted > len(devices):
     asked = ' x '.join(f'{name}={n}' for name, n in zip(AXES, sizes))
@@ -39,8 +49,37 @@ def make_mesh(
   return Mesh(np.asarray(devices[:wanted]).reshape(sizes), AXES)
 
 
-def _place(mesh: Mesh, rules: partition.Rules) -> Callable[..., NamedSharding]:
-  """(path, array) -> where it lies."""
+def mesh_of(
+  config: ml_collections.ConfigDict,
+) -> tuple[Mesh, partition.Rules]:
+  """The mesh of a run, and the rules of parameters on it.
+
+  Raises:
+    ValueError: there are not so many devices, or a rule cannot be followed.
+  """
+  axes = config.mesh.to_dict()
+  rules = names.resolve(axes.pop('rules'), 'arl.train')()
+  partition.check(rules, OF_PARAMS)
+  return make_mesh(**axes), rules
+
+
+def layout(mesh: Mesh) -> layout_lib.Layout:
+  """What the modules of a model must know of the mesh."""
+  return layout_lib.Layout(mesh, _OF_ROWS, 'expert', 'tensor', 'context')
+
+
+def keep_rows(tree: Any, mesh: Mesh) -> Any:
+  """Within a jitted function: columns [B, ...] are split by rows alone."""
+  sharding = NamedSharding(mesh, _ROWS)
+  keep = lambda x: jax.lax.with_sharding_constraint(x, sharding)
+  return jax.tree.map(keep, tree)
+
+
+Place = Callable[..., NamedSharding]
+
+
+def place_of(mesh: Mesh, rules: partition.Rules = partition.DECODER) -> Place:
+  """(path, array or its shape) -> where a parameter lies."""
 
   def place(path, x):
     found = partition.spec(path, np.shape(x), mesh.shape, rules)
@@ -49,11 +88,29 @@ def _place(mesh: Mesh, rules: partition.Rules) -> Callable[..., NamedSharding]:
   return place
 
 
+def born(function: Callable, place: Place | None) -> Callable:
+  """The function, jitted; what it makes begins to be where it lies.
+
+  Args:
+    function: gives parameters, or what an optimizer keeps of them.
+    place: where each lies; None for the device of the arguments.
+  """
+
+  def run(*given):
+    if place is None:
+      return jax.jit(function)(*given)
+    made = jax.eval_shape(function, *given)
+    homes = jax.tree_util.tree_map_with_path(place, made)
+    return jax.jit(function, out_shardings=homes)(*given)
+
+  return run
+
+
 def shard_params(
   tree: Any, mesh: Mesh, rules: partition.Rules = partition.DECODER
 ) -> Any:
   """Puts parameters, or an optimizer's moments of them, on the mesh."""
-  place = _place(mesh, rules)
+  place = place_of(mesh, rules)
   put = lambda path, x: jax.device_put(x, place(path, x))
   return jax.tree_util.tree_map_with_path(put, tree)
 
@@ -66,7 +123,7 @@ def keep_params(
   Without it the compiler is free to place a result elsewhere, and the next call
   would be compiled anew.
   """
-  place = _place(mesh, rules)
+  place = place_of(mesh, rules)
   keep = lambda path, x: jax.lax.with_sharding_constraint(x, place(path, x))
   return jax.tree_util.tree_map_with_path(keep, tree)
 

@@ -61,6 +61,29 @@ def test_the_kernel_of_accelerators_means_the_same():
   )
 
 
+@pytest.mark.parametrize('how', [grouped.dot, grouped._ragged])
+def test_rows_of_no_group_are_room(how):
+  rows, weights, sizes = drawn('ragged')
+  room = jnp.concatenate([rows, jnp.full((40, 8), jnp.nan)])
+  both = jax.jit(
+    jax.value_and_grad(lambda *pair: jnp.sin(how(*pair, sizes)).sum(), (0, 1))
+  )
+  value, (to_rows, to_weights) = both(room, weights)
+  wanted, (of_rows, of_weights) = both(rows, weights)
+  CLOSE(value, wanted)
+  CLOSE(to_rows, np.pad(of_rows, ((0, 40), (0, 0))))
+  CLOSE(to_weights, of_weights)
+  assert not np.any(how(room, weights, sizes)[len(rows) :])
+
+
+@pytest.mark.parametrize('room', [0, 1000])
+def test_room_is_not_multiplied(room):
+  sizes = np.array([9, 0, 70, 1])
+  rows = jnp.zeros((sizes.sum() + room, 8))
+  tiles, _, _, used = grouped._tiles(sizes, rows)
+  assert used == np.sum(-(-sizes // tiles.shape[1])) <= len(tiles)
+
+
 def test_a_row_does_not_depend_on_the_others():
   rows, weights, sizes = drawn('several tiles')
   others = rows.at[:50].set(7.0).at[51:].set(jnp.nan)

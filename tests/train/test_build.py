@@ -39,8 +39,8 @@ def test_sampling_that_the_trainer_cannot_reproduce(rollout, words):
 
 def test_a_mesh_of_more_devices_than_there_are():
   assert refusal(changed(mesh={'data': 3, 'fsdp': 4})) == (
-    'mesh: data=3 x fsdp=4 x expert=1 x tensor=1 needs 12 devices, but there'
-    ' are 8 (cpu); change config.mesh.'
+    'mesh: data=3 x fsdp=4 x expert=1 x context=1 x tensor=1 needs 12 devices,'
+    ' but there are 8 (cpu); change config.mesh.'
   )
 
 

@@ -9,16 +9,21 @@ import pytest
 import tiny
 from jax.sharding import PartitionSpec
 
+from arl import types
 from arl.methods import compose, grpo
-from arl.models import sizes, transformer
-from arl.train import forward, partition, sharding, state, step
+from arl.models import functional, sizes, transformer
+from arl.rollout import pack
+from arl.train import context, forward, partition, sharding, state, step
 
-AXES = {'data': 1, 'fsdp': 2, 'expert': 2, 'tensor': 2}
+AXES = {'data': 1, 'fsdp': 2, 'expert': 2, 'context': 1, 'tensor': 2}
+DENSE, MIXED = False, True
 LAYOUTS = [
-  {'data': 2, 'fsdp': 4},
-  {'fsdp': 2, 'tensor': 4},
-  {'data': 2, 'fsdp': 2, 'tensor': 2},
-  {'data': 2, 'expert': 2, 'tensor': 2},
+  (DENSE, {'data': 2, 'fsdp': 4}),
+  (DENSE, {'fsdp': 2, 'tensor': 4}),
+  (DENSE, {'fsdp': 2, 'context': 2, 'tensor': 2}),
+  (MIXED, {'data': 2, 'expert': 2, 'tensor': 2}),
+  (MIXED, {'fsdp': 2, 'context': 2, 'tensor': 2}),
+  (MIXED, {'expert': 2, 'context': 4}),
 ]
 
 
@@ -80,14 +85,25 @@ def test_an_axis_that_does_not_divide_is_left_out():
   'rules, message',
   [
     ((('(', ('fsdp',)),), 'is no regular expression'),
-    ((('x', ('model',)),), 'give each an axis of data, fsdp'),
+    ((('x', ('context',)),), 'give each an axis of fsdp, expert, tensor, none'),
     ((('x', ('fsdp', 'fsdp')),), 'none twice'),
   ],
 )
 def test_rules_that_cannot_be_followed(rules, message):
   with pytest.raises(ValueError, match=message):
-    partition.check(rules, sharding.AXES)
-  partition.check(partition.decoder(), sharding.AXES)
+    partition.check(rules, sharding.OF_PARAMS)
+  partition.check(partition.decoder(), sharding.OF_PARAMS)
+
+
+def packed():
+  """Rows of 16 tokens that hold more than one sequence, or part of a half."""
+  episodes = tiny.episodes(4, 4, longest=12)
+  columns = types.columns(pack.pack(episodes, rows=16, width=16, max_turns=2))
+  columns['old_logp'] = columns['rollout_logp']
+  segments = columns['segments']
+  assert segments.max() > 1
+  assert np.any((segments[:, 7] == segments[:, 8]) & (segments[:, 7] > 0))
+  return columns
 
 
 @functools.cache
@@ -95,12 +111,15 @@ def updated(mixed, layout):
   """(state, metrics) after an update of stochastic gradient descent."""
   made = model(sizes.Mixture(4, 2, 8) if mixed else None)
   mesh = sharding.make_mesh(**dict(layout))
+  lying = sharding.layout(mesh)
   tx = optax.sgd(0.5)
   method = compose.method(grpo.grpo(kl_coef=0))
-  run = forward.make(made, temperature=1.0, chunk=0)
+  run = context.split(
+    forward.make(functional.placed(made, lying), temperature=1.0, chunk=8),
+    lying,
+  )
   update = step.make_train_step(run, method, tx, microbatch=8, mesh=mesh)
-  columns = tiny.columns(tiny.episodes(4, 4), rows=16, width=16)
-  columns['old_logp'] = columns['rollout_logp']
+  columns = packed()
   start = sharding.shard_params(
     state.create(made.init(jax.random.key(1)), tx), mesh
   )
@@ -108,8 +127,7 @@ def updated(mixed, layout):
   return update(start, columns, method.credit(columns))
 
 
-@pytest.mark.parametrize('mixed', [False, True], ids=['dense', 'mixture'])
-@pytest.mark.parametrize('layout', LAYOUTS, ids=str)
+@pytest.mark.parametrize('mixed, layout', LAYOUTS, ids=str)
 def test_every_layout_takes_the_update_of_one_device(
   mixed, layout, compiled_once
 ):

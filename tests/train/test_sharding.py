@@ -83,7 +83,7 @@ def test_each_microbatch_is_split_over_the_mesh():
   'data, fsdp', [(0, 1), (1, 0), (-1, 8), (9, 1), (3, 3)]
 )
 def test_a_mesh_that_cannot_be(data, fsdp):
-  asked = f'data={data} x fsdp={fsdp} x expert=1 x tensor=1 needs'
+  asked = f'data={data} x fsdp={fsdp} x expert=1 x context=1 x tensor=1 needs'
   with pytest.raises(ValueError, match=asked):
     sharding.make_mesh(data=data, fsdp=fsdp)
 

@@ -1,0 +1,122 @@
+"""How the arrays of a forward pass lie on a mesh, for modules that must know.
+
+Most of a model is the same program wherever its arrays are, and the compiler
+finds out what each device has to do. Two things are better said: where the keys
+of a row come from when its tokens are split, and which experts a device has.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
+
+
+class Layout(NamedTuple):
+  """A mesh, and what is split over its axes.
+
+  Attributes:
+    mesh: of the devices.
+    rows: axes that rows are split over.
+    experts: the axis that experts are split over; one of those of rows.
+    width: the axis that hidden units are split over.
+    tokens: the axis that the tokens of a row are split over. A model with such
+      a layout runs within `over_tokens` alone.
+  """
+
+  mesh: Mesh
+  rows: tuple[str, ...]
+  experts: str
+  width: str
+  tokens: str
+
+  @property
+  def splits_tokens(self) -> bool:
+    return self.mesh.shape[self.tokens] > 1
+
+
+def over_tokens(
+  layout: Layout, function: Callable, in_specs: Any, out_specs: Any
+) -> Callable:
+  """The function, each device with its part of the tokens of every row.
+
+  Of the other axes it knows nothing: over those its arrays are whole.
+  """
+  return jax.shard_map(
+    function,
+    mesh=layout.mesh,
+    in_specs=in_specs,
+    out_specs=out_specs,
+    axis_names={layout.tokens},
+    check_vma=False,
+  )
+
+
+def over_rows(
+  layout: Layout, function: Callable, in_specs: Any, out_specs: Any
+) -> Callable:
+  """The function on each device with its part, within `over_tokens` or not."""
+  around = jax.sharding.get_abstract_mesh()
+  mesh: Mesh | AbstractMesh = layout.mesh if around.empty else around
+  names = {*layout.rows, layout.experts, layout.width}
+  if not layout.splits_tokens:
+    names.add(layout.tokens)
+  return jax.shard_map(
+    function,
+    mesh=mesh,
+    in_specs=in_specs,
+    out_specs=out_specs,
+    axis_names=names,
+    check_vma=False,
+  )
+
+
+def whole(layout: Layout, table: jax.Array) -> jax.Array:
+  """A table [V, D] that rows are looked up in, within `over_tokens`.
+
+  Each is whole on its device. There the partitioner of XLA, as of jax 0.10,
+  cannot look up in a table whose rows are split over an axis of the tokens.
+  """
+  spec = PartitionSpec(layout.width)
+  if len(table) % layout.mesh.shape[layout.width]:
+    spec = PartitionSpec()
+  mesh = jax.sharding.get_abstract_mesh()
+  return jax.lax.with_sharding_constraint(table, NamedSharding(mesh, spec))
+
+
+def pick(scores: jax.Array, ids: jax.Array) -> jax.Array:
+  """The scores [n, K] of ids [n, K] among all [n, V].
+
+  Within `over_tokens` the partitioner cannot gather from scores that are split
+  over a further axis either. One of them is added up from zeros there, for more
+  the scores are made whole first.
+  """
+  if jax.sharding.get_abstract_mesh().empty:
+    return jnp.take_along_axis(scores, ids, axis=-1)
+  if ids.shape[1] == 1:
+    here = jnp.arange(scores.shape[1])[None] == ids
+    return jnp.where(here, scores, 0).sum(-1, keepdims=True)
+  return jnp.take_along_axis(_whole_from(scores, 1), ids, axis=-1)
+
+
+def reordered(x: jax.Array, order: jax.Array) -> jax.Array:
+  """x [B, T, ...], the tokens of each row in another order, int [B, T]."""
+  index = order.reshape(*order.shape, *(1,) * (x.ndim - 2))
+  if jax.sharding.get_abstract_mesh().empty:
+    return jnp.take_along_axis(x, index, axis=1)
+  made = jnp.take_along_axis(_whole_from(x, 2), index, axis=1)
+  return _whole_from(made, 2)
+
+
+def _whole_from(x, side):
+  """x, its sides from one on whole on their devices."""
+  free = (PartitionSpec.UNCONSTRAINED,) * side
+  spec = PartitionSpec(*free, *(None,) * (x.ndim - side))
+  mesh = jax.sharding.get_abstract_mesh()
+  return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, spec))
+
+
+def flat(layout: Layout) -> PartitionSpec:
+  """Where tokens [B * T, ...] lie that were flattened from rows."""
+  return PartitionSpec(layout.rows)

@@ -1,0 +1,90 @@
+"""Experts over devices: each computes its own, and nothing is lost."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from arl.models import experts, layout, sizes
+from arl.train import sharding
+
+MIXTURE = sizes.Mixture(experts=8, chosen=3, width=12)
+LAYOUTS = [
+  {'expert': 4},
+  {'data': 2, 'expert': 2, 'tensor': 2},
+  {'fsdp': 2, 'expert': 4},
+  {'data': 8},
+  {'expert': 3},  # which does not divide the experts
+]
+TOKENS = 24
+
+
+def layer():
+  kind = jnp.dtype('float32')
+  return experts.Mixture(16, MIXTURE, kind, nnx.Rngs(0))
+
+
+def lying(axes) -> layout.Layout:
+  return sharding.layout(sharding.make_mesh(**axes))
+
+
+@functools.cache
+def tokens(skew):
+  """Tokens [24, 16] and what they choose; skewed, most choose expert 0."""
+  rng = np.random.default_rng(0)
+  drawn = [
+    rng.choice(8, 3, replace=False, p=np.r_[1 - 7 * skew, [skew] * 7])
+    for _ in range(TOKENS)
+  ]
+  x = jnp.asarray(rng.normal(size=(TOKENS, 16)), jnp.float32)
+  return x, jnp.asarray(drawn, jnp.int32)
+
+
+def run(axes, skew):
+  """The value and gradients of a sum over the layer on a mesh."""
+  graph, state = nnx.split(layer())
+  where = lying(axes) if axes else None
+
+  def total(state, x, chosen):
+    made, _ = nnx.merge(graph, state)(x, chosen, where)
+    return jnp.sin(made * jnp.arange(16.0)[None] / 8).sum()
+
+  return jax.jit(jax.value_and_grad(total, (0, 1)))(state, *tokens(skew))
+
+
+@pytest.mark.parametrize('skew', [1 / 8, 1e-4], ids=['even', 'skewed'])
+@pytest.mark.parametrize('axes', LAYOUTS, ids=str)
+def test_devices_make_what_one_makes(axes, skew, compiled_once):
+  del compiled_once
+  close = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=2e-5)
+  jax.tree.map(close, run(axes, skew), run({}, skew))
+
+
+@pytest.mark.parametrize('axes', LAYOUTS[:4], ids=str)
+def test_each_row_is_multiplied_on_one_device(axes, monkeypatch):
+  """Rows of every product on every device that has them to itself."""
+  counts, dot = [], experts.grouped.dot
+
+  def counting(rows, weights, sizes):
+    jax.debug.callback(
+      lambda n, room, have: counts.append((int(n), int(room), int(have))),
+      sizes.sum(), jnp.int32(len(rows)), jnp.int32(len(weights)),
+    )  # fmt: skip
+    return dot(rows, weights, sizes)
+
+  monkeypatch.setattr(experts.grouped, 'dot', counting)
+  graph, state = nnx.split(layer())
+  apply = lambda state, *seen: nnx.merge(graph, state)(*seen, lying(axes))[0]
+  jax.block_until_ready(jax.jit(apply)(state, *tokens(1 / 8)))
+  jax.effects_barrier()
+  made = np.array(counts)
+  alike = axes.get('tensor', 1)  # these share the columns, not the rows
+  assert made[:, 0].sum() == 3 * alike * TOKENS * MIXTURE.chosen
+  split = axes.get('expert', 1)
+  assert set(made[:, 2]) == {MIXTURE.experts // split}
+  group = TOKENS * split // (np.prod(list(axes.values())) // alike)
+  picks = min(MIXTURE.chosen, MIXTURE.experts // split)
+  assert set(made[:, 1]) == {group * picks}
