@@ -7,12 +7,21 @@ single settings are overridden by path:
     --config.method.high=0.3 --workdir=runs/mine
 
 Run it again with the same arguments to resume.
+
+Of several processes each gets the same arguments, the address of the first and
+which it is; the folder is one that all see, and the mesh takes all devices:
+
+  python -m launch.train --config=FILE --workdir=DIR --config.mesh.data=2 \
+    --coordinator=HOST:9876 --processes=2 --process=0  # and so 1, elsewhere
+
+Where JAX finds that out, as on a TPU slice or under SLURM, --coordinator=auto
+is enough.
 """
 
 from absl import app, flags
 from ml_collections import config_flags
 
-from arl.train import loop
+from arl.train import loop, processes
 from launch import start
 
 _CONFIG = config_flags.DEFINE_config_file(
@@ -26,12 +35,20 @@ _PROFILE = flags.DEFINE_integer(
   'profile', 0, 'Writes a trace of so many steps, after the first, to'
   ' WORKDIR/profile, for XProf or Perfetto.', lower_bound=0,
 )  # fmt: skip
+_COORDINATOR = flags.DEFINE_string(
+  'coordinator', '', "HOST:PORT of the first of several processes, or 'auto'."
+)
+_PROCESSES = flags.DEFINE_integer(
+  'processes', 0, 'How many processes there are.', lower_bound=0
+)
+_PROCESS = flags.DEFINE_integer('process', -1, 'Which of them this is, from 0.')
 
 
 def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
-  loop.train(_CONFIG.value, _WORKDIR.value, _PROFILE.value)
+  with processes.joined(_COORDINATOR.value, _PROCESSES.value, _PROCESS.value):
+    loop.train(_CONFIG.value, _WORKDIR.value, _PROFILE.value)
 
 
 def run() -> None:

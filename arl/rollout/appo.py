@@ -85,7 +85,7 @@ def deciding(
     plan = plan._replace(sampling=plan.sampling._replace(entropy=True))
     made = [
       branching.started(env, chat, task, place, chains, plan)
-      for place, task in enumerate(tasks)
+      for place, task in enumerate(tasks, plan.first)
     ]
     branching.play(made, engine, env, chat, plan)
     grown = [[inside.Offshoot(leaf) for leaf in one.leaves] for one in made]

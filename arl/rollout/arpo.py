@@ -42,9 +42,11 @@ def uncertain(
     plan = plan._replace(sampling=asked)
     made = [
       branching.started(env, chat, task, place, chains, plan)
-      for place, task in enumerate(tasks)
+      for place, task in enumerate(tasks, plan.first)
     ]
-    rngs = [np.random.default_rng([*plan.path, one.place]) for one in made]
+    rngs = {
+      one.place: np.random.default_rng([*plan.path, one.place]) for one in made
+    }
     chance = functools.partial(
       branch_probability, base_rate=base_rate, weight=weight
     )

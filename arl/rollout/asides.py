@@ -96,7 +96,7 @@ def _request(ids, plan, place, index) -> engine_lib.Request:
   return engine_lib.Request(
     tokens=tuple(ids),
     max_tokens=min(limits.turn_tokens, limits.context - len(ids)),
-    path=(*plan.path, task, sample, limits.max_turns + index),
+    path=(*plan.path, plan.first + task, sample, limits.max_turns + index),
   )
 
 

@@ -40,7 +40,7 @@ def multi_turn(
     with batching.coroutines(engine) as asked:
       rows = [
         one(asked, pool, env, chat, plan, task, sample, (*plan.path, place))
-        for place, task in enumerate(tasks)
+        for place, task in enumerate(tasks, plan.first)
         for sample in range(plan.samples)
       ]
       return loop.run(event_loop.together(rows))

@@ -61,7 +61,7 @@ def tree(roots: int) -> strategies.Strategy:
     check_share('branching.tree', roots, plan)
     made = [
       started(env, chat, task, place, roots, plan)
-      for place, task in enumerate(tasks)
+      for place, task in enumerate(tasks, plan.first)
     ]
     play(made, engine, env, chat, plan)
     for one in made:
@@ -97,7 +97,7 @@ def answers(count: int) -> strategies.Strategy:
     check_share('branching.answers', count, plan)
     made = [
       started(env, chat, task, place, plan.samples // count, plan)
-      for place, task in enumerate(tasks)
+      for place, task in enumerate(tasks, plan.first)
     ]
     take_turn(made, engine, env, chat, plan)
     for one in made:

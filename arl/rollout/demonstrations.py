@@ -30,7 +30,7 @@ def noisy(
   del engine
   return [
     _demonstrate(env, chat, task, place, sample, plan, env.noisy)
-    for place, task in enumerate(tasks)
+    for place, task in enumerate(tasks, plan.first)
     for sample in range(plan.samples)
   ]
 
@@ -82,7 +82,7 @@ def beside(
   act = lambda state, rng: env.oracle(state)
   shown = [
     _demonstrate(env, chat, task, place, last, plan, act)
-    for place, task in enumerate(tasks)
+    for place, task in enumerate(tasks, plan.first)
   ]
   scores = engine.score(
     [e.tokens.tolist() for e in shown], plan.sampling.temperature

@@ -59,7 +59,7 @@ def early(first: int) -> strategies.Strategy:
     plan = plan._replace(sampling=plan.sampling._replace(entropy=True))
 
     def add(group, task, place, count):
-      path = *plan.path, place
+      path = *plan.path, plan.first + place
       for i in range(len(group), len(group) + count):
         row = strategies.start(env, chat, task, plan.limits, i, path)
         group.append(row)
@@ -88,6 +88,7 @@ def early(first: int) -> strategies.Strategy:
   tells = functools.partial(told, first=first)
   strategy.tells = tells  # type: ignore[attr-defined]
   strategy.most = MOST  # type: ignore[attr-defined]
+  strategy.together = True  # type: ignore[attr-defined]
   return strategy
 
 

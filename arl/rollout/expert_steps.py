@@ -44,7 +44,7 @@ def along(stage: Callable[[int, int], int]) -> strategies.Strategy:
     """
     made = [
       _answers(env, chat, task, (*plan.path, place), plan)
-      for place, task in enumerate(tasks)
+      for place, task in enumerate(tasks, plan.first)
     ]
     rows = [row for each in made for row, _ in each if not row.status]
     requests = [

@@ -73,7 +73,7 @@ def rollouts(
     record.Rollout(
       secrets.token_hex(8), task, sample, (*plan.path, place, sample)
     )
-    for place, task in enumerate(tasks)
+    for place, task in enumerate(tasks, plan.first)
     for sample in range(plan.samples)
   ]
   settings = proxy_sampling.Settings(

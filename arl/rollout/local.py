@@ -87,7 +87,7 @@ class LocalEngine:
         ' that the model was made for; set rollout.context to at most that.'
       )
     self._model, self._seed, self._read = model, seed, read
-    self._device = jax.devices()[0]
+    self._device = jax.local_devices()[0]
     self._context, self._count = context, slots
     self._width = -(-context // decoding.CHUNK) * decoding.CHUNK
     self._pool = jax.device_put(model.cache(slots, self._width), self._device)

@@ -37,7 +37,7 @@ class Passes:
   ):
     self._model, self._seed, self.count = model, seed, slots
     self.width = -(-width // decoding.CHUNK) * decoding.CHUNK
-    self._device = jax.devices()[0]
+    self._device = jax.local_devices()[0]
     jit = functools.partial(jax.jit, compiler_options=decoding.options())
     kept = functools.partial(jit, static_argnums=(0, 1), donate_argnums=(3, 4))
     part = functools.partial

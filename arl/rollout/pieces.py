@@ -68,7 +68,7 @@ class Steered:
 def started(env, chat, tasks, plan: strategies.Plan) -> list[Steered]:
   """The rows of all tasks, those of one together; as `strategies.start`."""
   made = []
-  for place, task in enumerate(tasks):
+  for place, task in enumerate(tasks, plan.first):
     path = *plan.path, place
     for sample in range(plan.samples):
       row = strategies.start(env, chat, task, plan.limits, sample, path)

@@ -90,6 +90,7 @@ def unpaired(
 
 
 unpaired.gives = frozenset({'mismatched'})  # type: ignore[attr-defined]
+unpaired.together = True  # type: ignore[attr-defined]
 for _strategy in (pairs, unpaired):
   _strategy.lacks = frozenset(  # type: ignore[attr-defined]
     {'rollout_entropy', 'routed_experts'}

@@ -57,7 +57,7 @@ def multi_turn(
   sampling, limits = plan.sampling._replace(stop=template.stop), plan.limits
   live = [
     _Live(env, chat, task, sample, (*plan.path, place))
-    for place, task in enumerate(tasks)
+    for place, task in enumerate(tasks, plan.first)
     for sample in range(plan.samples)
   ]
   for one in live:

@@ -147,7 +147,7 @@ def into_failure(count: int, locate: Locate) -> strategies.Strategy:
       )
     made = [
       branching.started(env, chat, task, place, first, plan)
-      for place, task in enumerate(tasks)
+      for place, task in enumerate(tasks, plan.first)
     ]
     branching.play(made, engine, env, chat, plan)
     failures = [next(iter(failed(one, plan, 1)), None) for one in made]

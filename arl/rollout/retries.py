@@ -103,7 +103,7 @@ def reflected(count: int, mix: Mix = own) -> strategies.Strategy:
       )
     made = [
       branching.started(env, chat, task, place, first, plan)
-      for place, task in enumerate(tasks)
+      for place, task in enumerate(tasks, plan.first)
     ]
     branching.play(made, engine, env, chat, plan)
     failures = [resets.failed(one, plan, count) for one in made]

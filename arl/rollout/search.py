@@ -89,7 +89,7 @@ def guided(
     """Simulations with the columns; as `strategies.multi_turn`."""
     made = [
       _Tree(strategies.start(env, chat, task, plan.limits, 0, path))
-      for place, task in enumerate(tasks)
+      for place, task in enumerate(tasks, plan.first)
       for path in [(*plan.path, place, 0)]
     ]
     choose = functools.partial(_choose, alpha=alpha, c=c)

@@ -41,7 +41,7 @@ def cut(turns: int, *, least: float = 0.12) -> strategies.Strategy:
         strategies.start(env, chat, task, plan.limits, i, (*plan.path, place))
         for i in range(plan.samples)
       ]
-      for place, task in enumerate(tasks)
+      for place, task in enumerate(tasks, plan.first)
     ]
     rows = [row for group in groups for row in group]
     taken = 0

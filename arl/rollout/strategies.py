@@ -16,7 +16,7 @@ from arl.rollout import resume
 # (engine, env, chat, tasks, plan) -> episodes, as `multi_turn`; some take knobs
 # of the run by keyword, see `arl.train.turning`. What it adds to episodes, and
 # cannot have in them, are its attributes `gives` and `lacks`; what it has to
-# say of a batch, `tells`.
+# say of a batch, `tells`; `together`, that a task's episodes depend on others.
 Strategy = Callable[..., list[episode.Episode]]
 
 
@@ -49,12 +49,15 @@ class Plan(NamedTuple):
     limits: budgets of an episode.
     path: leading numbers of each request's randomness; the task's place, the
       sample and the turn follow.
+    first: the place of the first task; more than 0 where others roll out those
+      before it.
   """
 
   samples: int
   sampling: engine_lib.Sampling
   limits: Limits
   path: tuple[int, ...]
+  first: int = 0
 
 
 class Live:
@@ -200,7 +203,7 @@ def multi_turn(
   """
   live = [
     start(env, chat, task, plan.limits, sample, (*plan.path, place))
-    for place, task in enumerate(tasks)
+    for place, task in enumerate(tasks, plan.first)
     for sample in range(plan.samples)
   ]
   while going := [row for row in live if not row.status]:

@@ -92,7 +92,7 @@ def _roll_out(engine, env, chat, tasks, plan):
   """Finished rows, and of each the rows as they were before each turn."""
   rows = [
     strategies.start(env, chat, task, plan.limits, sample, (*plan.path, place))
-    for place, task in enumerate(tasks)
+    for place, task in enumerate(tasks, plan.first)
     for sample in range(plan.samples)
   ]
   starts: list[list[strategies.Live]] = [[] for _ in rows]

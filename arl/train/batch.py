@@ -16,6 +16,7 @@ from arl.rollout import pack
 from arl.train import (
   build,
   prefixes,
+  processes,
   routing,
   score,
   sharding,
@@ -244,11 +245,11 @@ def advantage_of(data: Data, index: int, size: int) -> np.ndarray:
     size: its number of tokens.
   """
   mine = (data.columns['seq'].ids == index) & (data.columns['segments'] > 0)
-  rows, places = np.nonzero(np.asarray(mine))
+  rows, places = np.nonzero(np.asarray(processes.here(mine)))
   made = data.credits.get('policy', {})
   if 'advantage' not in made:
     return np.zeros(size, np.float32)
-  return np.asarray(made['advantage'])[rows, places]
+  return np.asarray(processes.here(made['advantage']))[rows, places]
 
 
 def moved(learner: build.Learner, params: Any, data: Data) -> float:

@@ -32,6 +32,7 @@ from arl.train import (
   loading,
   optimizers,
   prefixes,
+  processes,
   qk_clip,
   routing,
   score,
@@ -168,6 +169,7 @@ def world(config: ml_collections.ConfigDict) -> World:
   chat = chat_lib.chat(tokenizer, observation_role=role)
   texts = (config.rollout.stop_text,) if config.rollout.stop_text else ()
   strategy = names.resolve(config.eval.strategy, 'arl.rollout')
+  strategy = processes.shared(strategy)
   return World(
     tokenizer, chat, loaded, env, engine, limits(config), texts, strategy
   )
@@ -255,6 +257,7 @@ def check(config: ml_collections.ConfigDict) -> types.Method:
   prefixes.check(config)
   adapters.check(config)
   context.check(config)
+  processes.check(config)
   made = method(config.method)
   checks.check_whole(made, config)
   named(config.optimizer, 'arl.train')

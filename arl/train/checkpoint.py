@@ -16,6 +16,8 @@ import jax
 import jax.numpy as jnp
 import orbax.checkpoint as ocp
 
+from arl.train import processes
+
 
 def _manifest(state: Any) -> dict[str, list]:
   """Path, shape and dtype of each leaf."""
@@ -148,10 +150,12 @@ class Checkpoints:
   def _set_aside(self, steps: list[int]) -> None:
     for step in steps:
       aside = self.folder.parent / 'unreadable' / str(step)
-      aside.parent.mkdir(exist_ok=True)
-      shutil.rmtree(aside, ignore_errors=True)
-      (self.folder / str(step)).rename(aside)
+      if processes.is_first():
+        aside.parent.mkdir(exist_ok=True)
+        shutil.rmtree(aside, ignore_errors=True)
+        (self.folder / str(step)).rename(aside)
     if steps:
+      processes.everybody(None)  # none looks before they are away
       self._manager.reload()
 
   def close(self) -> None:

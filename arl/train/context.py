@@ -8,7 +8,6 @@ token, is given the last one of the part before. Columns are small; they enter
 and leave split by rows, as all of a method's arithmetic has them.
 """
 
-
 import jax
 import jax.numpy as jnp
 import ml_collections

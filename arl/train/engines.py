@@ -15,7 +15,7 @@ from arl import names
 from arl.models import hf, transformer
 from arl.rollout import continuous, local, sglang
 from arl.rollout import engine as engine_lib
-from arl.train import sync
+from arl.train import processes, sync
 
 # What a probe of weights is made of at most: ids of the tokenizer, each once.
 _PROBE = 32
@@ -26,10 +26,14 @@ def make(
 ) -> engine_lib.Engine:
   """The sampler that a config describes, holding the loaded weights.
 
+  The embedded one has all of them on one device of this process, whatever mesh
+  they are trained on; they come there one tensor at a time.
+
   Raises:
     ValueError: a setting that cannot work.
     RuntimeError: a server that cannot be used, or did not take the weights.
   """
+  loaded = loaded._replace(params=processes.here(loaded.params))
   if config.engine.urls:
     return _served(config, loaded, tokenizer)
   model = loaded.model
@@ -91,9 +95,9 @@ def _served(
     mode=block.pause,
   )
   if block.sync == 'sync.disk':
-    publish = functools.partial(publish, folder=block.folder)
+    publish = functools.partial(publish, folder=processes.own(block.folder))
   made = sglang.connect(
-    block.urls.split(','),
+    processes.servers(block.urls),
     vocab=model.vocab,
     context=config.rollout.context,
     seed=config.seed,

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from arl.models import critics, functional, hf, lora, sizes, tokenizers
-from arl.train import adapters
+from arl.train import adapters, processes
 
 CRITIC = 'critic'
 _HEAD = 'value_head.npz'
@@ -24,9 +24,10 @@ _HEAD = 'value_head.npz'
 def policy_params(params: functional.Params) -> functional.Params:
   """The parameters of the language model alone, without a critic.
 
-  What adapters have learnt is added to the projections beside them.
+  What adapters have learnt is added to the projections beside them. Of several
+  processes each has all of them, for its sampler.
   """
-  return lora.merged(critics.policy(params))
+  return processes.here(lora.merged(critics.policy(params)))
 
 
 def save(
@@ -41,6 +42,9 @@ def save(
   that loads the folder stops where training did. A critic is kept beside, and
   so are adapters.
   """
+  params = processes.here(params)
+  if not processes.is_first():
+    return
   folder = pathlib.Path(folder)
   draft = folder.with_name(folder.name + '.new')
   shutil.rmtree(draft, ignore_errors=True)

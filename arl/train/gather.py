@@ -27,6 +27,7 @@ from arl.train import (
   crossed,
   pipeline,
   playing,
+  processes,
   weighting,
 )
 
@@ -109,7 +110,9 @@ def make(
       max_age=config.prompts.max_age,
       progress=step / config.steps,
       rng=np.random.default_rng((config.seed, step, _REPLAYING)),
-      score=functools.partial(_score, world.engine, limits['temperature']),
+      score=processes.of_first(
+        functools.partial(_score, world.engine, limits['temperature'])
+      ),
     )
     drawn = again.draw(kept.buffer, ready, now)
     groups = distinct([item.group for item in drawn.items])
@@ -120,7 +123,8 @@ def make(
     facts = {f'replay/{name}': x for name, x in drawn.facts.items()}
     every = config.eval.crossed
     if every and (step + 1) % every == 0:
-      facts |= crossed.measure(world.engine, got.fresh, **limits)
+      measure = processes.of_first(crossed.measure)
+      facts |= measure(world.engine, got.fresh, **limits)
     for group in groups:
       batch.check_versions(group.episodes, version, oldest)
     got = got._replace(groups=groups, facts=got.facts | facts)

@@ -34,6 +34,7 @@ from arl.train import (
   interrupt,
   metrics,
   outcome,
+  processes,
   progress,
   promise,
   settings,
@@ -73,11 +74,13 @@ def _train(config, workdir, profile, opened) -> state.TrainState:
   method = build.check(config)
   folder = pathlib.Path(workdir).absolute()
   folder.mkdir(parents=True, exist_ok=True)
+  desk = opened.enter_context(processes.desk(folder))
   timer = clock.Clock()
   world = clock.timed(build.world(config), timer)
   opened.callback(engines.close, world.engine)
   learner = build.learner(config, method, world.loaded)
   strategy, tutor = tutors.make(config, world)
+  strategy = processes.shared(strategy)
   temperature, per_batch = config.rollout.temperature, config.updates.per_batch
   watched = evaluation.held_out(world, 0, config.eval.tasks)
   final = evaluation.held_out(world, config.eval.tasks, config.eval.final_tasks)
@@ -86,7 +89,7 @@ def _train(config, workdir, profile, opened) -> state.TrainState:
   knobs = build.knobs_of(config)
   sampling = evaluation.training(temperature, learner)
   gathering = gather.make(config, world, strategy, sampling)
-  tell = telling.make(config, method, world)
+  tell = processes.of_first(telling.make(config, method, world))
 
   def hand_over(params: Any, version: int) -> None:
     world.engine.set_params(export.policy_params(params), version)
@@ -112,8 +115,8 @@ def _train(config, workdir, profile, opened) -> state.TrainState:
     meta['shown'] = outcome.show(
       world, learner, tell, now.params, config, meta['knobs'], strategy
     )
-  metrics.truncate(folder, start)
-  doctor = watch.make(config, folder, start, world.chat)
+  metrics.truncate(desk, start)
+  doctor = watch.make(config, desk, start, world.chat)
   most = flops.peak() * learner.mesh.size if profile else 0.0
   born = time.monotonic() - meta['wall']
 
@@ -128,11 +131,11 @@ def _train(config, workdir, profile, opened) -> state.TrainState:
     stopped = stack.enter_context(interrupt.requested())
     stack.enter_context(contextlib.closing(saved))
     stack.enter_context(contextlib.closing(gathering))
-    log = stack.enter_context(contextlib.closing(metrics.open_log(folder)))
+    log = stack.enter_context(contextlib.closing(metrics.open_log(desk)))
     report = stack.enter_context(
       progress.track(config.steps, config.method.name, start)
     )
-    trace = stack.enter_context(tracing.track(folder, start, profile))
+    trace = stack.enter_context(tracing.track(desk, start, profile))
     for step in range(start, config.steps):
       trace(step)
       timer.read()
@@ -216,6 +219,7 @@ def _train(config, workdir, profile, opened) -> state.TrainState:
         meta['knobs'][name] = knob.update(
           row[f'knobs/{name}'], row, int(row['train/graded'])
         )
+      meta['knobs'] = processes.everybody(meta['knobs'])[0]  # one may read time
       collapsed = gather.collapsed(learnt)
       last = step + 1 == config.steps or collapsed
       if last or (step + 1) % config.eval.every == 0:
@@ -233,7 +237,7 @@ def _train(config, workdir, profile, opened) -> state.TrainState:
       outcome.check_finite(now, row, step + 1, config.updates.max_nonfinite)
 
       # Save; leave if asked to.
-      leaving = stopped() and not last
+      leaving = processes.anybody(stopped()) and not last
       if last or leaving or (step + 1) % config.checkpoint.every == 0:
         save(step + 1, row)
       if leaving:
@@ -254,5 +258,5 @@ def _train(config, workdir, profile, opened) -> state.TrainState:
     world, learner, tell, now.params, config, meta['knobs'], strategy
   )
   compiled = outcome.compiles(world, learner)
-  outcome.write(folder, config, meta, after, shown, compiled)
+  outcome.write(desk, config, meta, after, shown, compiled)
   return now

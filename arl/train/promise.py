@@ -10,7 +10,7 @@ from arl import episode, types
 from arl.prompts import curricula
 from arl.rollout import chat as chat_lib
 from arl.rollout import pack
-from arl.train import build, sharding
+from arl.train import build, processes, sharding
 
 _VALUE = 'old_value'
 
@@ -53,7 +53,7 @@ def values(
     columns = types.columns(placed)
     columns = sharding.shard_rows(columns, learner.mesh)
     scored = learner.score(params, learner.others, columns)[_VALUE]
-    rows = np.asarray(scored)
+    rows = np.asarray(processes.here(scored))
     made += [float(rows[i, len(e.tokens) - 1]) for i, e in enumerate(part)]
   return made
 

@@ -46,6 +46,11 @@ def make_mesh(
       f'mesh: {asked} needs {wanted} devices, but there are {len(devices)}'
       f' ({devices[0].platform}); change config.mesh.'
     )
+  if jax.process_count() > 1 and wanted < len(devices):
+    raise ValueError(
+      f'mesh: {wanted} of {len(devices)} devices; with several processes the'
+      ' mesh takes all devices of all of them: change config.mesh.'
+    )
   return Mesh(np.asarray(devices[:wanted]).reshape(sizes), AXES)
 
 
@@ -111,8 +116,17 @@ def shard_params(
 ) -> Any:
   """Puts parameters, or an optimizer's moments of them, on the mesh."""
   place = place_of(mesh, rules)
-  put = lambda path, x: jax.device_put(x, place(path, x))
+  put = lambda path, x: _put(x, place(path, x))
   return jax.tree_util.tree_map_with_path(put, tree)
+
+
+def _put(x: Any, home: NamedSharding) -> jax.Array:
+  """An array where it belongs; each process fills its own devices."""
+  spread = isinstance(x, jax.Array) and not x.is_fully_addressable
+  if spread or home.is_fully_addressable:
+    return jax.device_put(x, home)
+  host = np.asarray(x)
+  return jax.make_array_from_callback(host.shape, home, lambda at: host[at])
 
 
 def keep_params(
@@ -133,7 +147,7 @@ def shard_rows(tree: Any, mesh: Mesh) -> Any:
 
   def put(x):
     spec = _ROWS if np.ndim(x) else PartitionSpec()
-    return jax.device_put(x, NamedSharding(mesh, spec))
+    return _put(x, NamedSharding(mesh, spec))
 
   return jax.tree.map(put, tree)
 

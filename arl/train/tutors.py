@@ -15,7 +15,7 @@ import ml_collections
 from arl import names
 from arl.rollout import engine as engine_lib
 from arl.rollout import local
-from arl.train import build, export, loading, state, taught
+from arl.train import build, export, loading, processes, state, taught
 
 
 def make(
@@ -37,7 +37,7 @@ def make(
     loaded = loading.teacher(config, block.teacher, loaded.model.vocab)
   made = local.LocalEngine(
     loaded.model,
-    loaded.params,
+    processes.here(loaded.params),
     slots=config.updates.microbatch,
     context=config.rollout.context,
     seed=config.seed,

@@ -11,14 +11,13 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import ml_collections
 import numpy as np
 
 from arl import episode
 from arl.evaluate import doctor, findings
 from arl.rollout import chat as chat_lib
-from arl.train import batch, metrics, settings
+from arl.train import batch, metrics, processes, settings
 
 CONFIG, SAMPLES, WARNINGS = 'config.json', 'samples.jsonl', 'warnings.jsonl'
 _KEPT = 8  # episodes of a step
@@ -150,7 +149,7 @@ def _logp(data: batch.Data, updates: int) -> Mapping[tuple[int, int], Any]:
     return {}
   seq = data.columns['seq']
   ids, segments, logp = (
-    np.asarray(jax.device_get(x)).ravel()
+    np.asarray(processes.here(x)).ravel()
     for x in (seq.ids, data.columns['segments'], data.columns['old_logp'])
   )
   ids, logp = ids[segments > 0], logp[segments > 0]
