@@ -1,4 +1,4 @@
-"""Workers of one thread each, on one core."""
+"""Workers: of one thread each, on one core, or of as many as there are."""
 
 import contextlib
 import json
@@ -11,8 +11,8 @@ from typing import Any
 
 _SHOWN = 20  # lines of a log in an error
 ROOT = pathlib.Path(__file__).parents[1]
-# One thread. And memory that was freed is kept, where glibc would give blocks
-# over 32 MiB back to the kernel and have them faulted in anew at each call.
+# Memory that was freed is kept, where glibc would give blocks over 32 MiB back
+# to the kernel and have them faulted in anew at each call.
 _ENVIRONMENT = {
   'CUDA_VISIBLE_DEVICES': '',
   'HF_HUB_OFFLINE': '1',
@@ -20,6 +20,8 @@ _ENVIRONMENT = {
   'MALLOC_ARENA_MAX': '1',  # arenas of threads hold at most 64 MiB
   'MALLOC_MMAP_THRESHOLD_': str(2**32),
   'MALLOC_TRIM_THRESHOLD_': str(2**32),
+}
+_ONE_THREAD = {
   'MKL_NUM_THREADS': '1',
   'OMP_NUM_THREADS': '1',
   'OPENBLAS_NUM_THREADS': '1',
@@ -60,26 +62,29 @@ class Worker:
 
 @contextlib.contextmanager
 def start(
-  side: str, python: str, core: int, folder: pathlib.Path
+  side: str, python: str, core: int | None, folder: pathlib.Path
 ) -> Iterator[Worker]:
   """Runs a worker until the block ends.
 
   Args:
     side: a module of `benchmarks.sides`.
     python: the interpreter that has its packages.
-    core: the only one that it may use.
+    core: the only one that it may use, with one thread; None for all.
     folder: takes a log of what its libraries say.
 
   Raises:
     RuntimeError: the process ended by itself, here or while it was asked.
   """
-  command = ['taskset', '--cpu-list', str(core), python]
+  command, environment = [python], {**os.environ, **_ENVIRONMENT}
+  if core is not None:
+    command = ['taskset', '--cpu-list', str(core), python]
+    environment |= _ONE_THREAD
   log = folder / f'{side}.log'
   with log.open('w') as errors:
     process = subprocess.Popen(
       [*command, '-m', 'benchmarks.worker', side],
       cwd=ROOT,
-      env={**os.environ, **_ENVIRONMENT},
+      env=environment,
       stdin=subprocess.PIPE,
       stdout=subprocess.PIPE,
       stderr=errors,

@@ -7,6 +7,7 @@ either a row to prepare and run, whose outputs go to a file,
 
   {"row": "gspo", "shape": [64, 1024], "outputs": "/tmp/outputs.npz"}
 
+or the same with "arrays", a file of what is computed on, in place of a shape,
 or how often to measure the row prepared last, whose answer is the shortest:
 
   {"repeats": 20}
@@ -36,7 +37,12 @@ def _seconds(call) -> float:
 
 def _prepare(rows, request) -> cases.Work:
   """The work of a row, once run, so that everything is compiled."""
-  work = rows[request['row']](cases.arrays(*request['shape']))
+  if 'arrays' in request:
+    with np.load(request['arrays']) as file:
+      given = dict(file)
+  else:
+    given = cases.arrays(*request['shape'])
+  work = rows[request['row']](given)
   np.savez(request['outputs'], **work.outputs(work.call()))
   return work
 
