@@ -2,9 +2,11 @@
 
 import operator
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import optax
 from optax import contrib
 
@@ -39,9 +41,26 @@ def adamw(
   """
   rate = _rate(schedule, lr, warmup, decay)
   return optax.chain(
-    optax.clip_by_global_norm(max_norm),
+    clipped(max_norm),
     optax.adamw(rate, b1=b1, b2=b2, weight_decay=weight_decay),
   )
+
+
+def clipped(max_norm: float) -> optax.GradientTransformation:
+  """The gradient scaled down to a global norm.
+
+  As optax.clip_by_global_norm, by one factor: XLA does not divide twice, and
+  would keep the divided gradient beside the gradient.
+  """
+
+  def update(grads, state, params=None):
+    del params
+    norm = optax.tree.norm(grads)
+    factor = jnp.where(norm < max_norm, 1.0, max_norm / norm)
+    scale = lambda x: x * factor.astype(x.dtype)
+    return jax.tree.map(scale, grads), state
+
+  return optax.GradientTransformation(optax.init_empty_state, update)
 
 
 def muon(
@@ -97,9 +116,39 @@ def muon(
     ),
     'adamw': optax.adamw(rate, b1=b1, b2=b2, weight_decay=weight_decay),
   }
-  return optax.chain(
-    optax.clip_by_global_norm(max_norm), optax.partition(parts, _muon_or_adamw)
-  )
+  return optax.chain(clipped(max_norm), optax.partition(parts, _muon_or_adamw))
+
+
+def critic_first(
+  *, base: Mapping[str, Any], every: int, alone: int
+) -> optax.GradientTransformation:
+  """The critic learns faster, and before, the policy.
+
+  Single-rollout asynchronous optimization (2607.07508) updates its critic twice
+  for each update of the policy, and alone at first. Where the policy stays,
+  what its optimizer knows stays too. Each of the two has its own norm of the
+  gradient. The policy is all that is not under the value head, so the critic
+  wants a trunk of its own: config.model.critic.
+
+  Args:
+    base: the block of the optimizer of both.
+    every: updates of the critic for one of the policy, which comes last; 1 for
+      both at a time.
+    alone: updates of the critic before those.
+
+  Raises:
+    ValueError: `every` below 1 or `alone` below 0, or no critic to train.
+  """
+  if every < 1 or alone < 0:
+    raise ValueError(
+      f'critic_first: every is {every} and alone {alone}; set the first to 1 or'
+      ' more, the second to 0 or more.'
+    )
+  keywords = dict(base)
+  tx = names.resolve(keywords.pop('name'), 'arl.train')(**keywords)
+  due = lambda n: (n >= alone) & ((n - alone) % every == every - 1)
+  parts = {'critic': tx, 'policy': optax.conditionally_mask(tx, due)}
+  return optax.partition(parts, _critic_or_policy)
 
 
 def _rate(schedule: str, lr: float, warmup: int, decay: int) -> optax.Schedule:
@@ -128,6 +177,19 @@ def _muon_or_adamw(params: functional.Params) -> Any:
     raise ValueError(
       'muon: no matrix of a layer is trained; name optimizers.adamw, or let'
       ' updates.frozen leave some.'
+    )
+  return made
+
+
+def _critic_or_policy(params: functional.Params) -> Any:
+  """Whose each parameter is."""
+  head = f'{functional.VALUE_HEAD}/'
+  whose = lambda path: 'critic' if path.startswith(head) else 'policy'
+  made = jax.tree.map(whose, _paths(params))
+  if 'critic' not in jax.tree.leaves(made):
+    raise ValueError(
+      'critic_first: there is no value head; name another optimizer, or a'
+      ' method with a critic.'
     )
   return made
 

@@ -78,22 +78,37 @@ def make_train_step(
       (_, metrics), grads = gradient(params, taught, *part(i))
       return metrics, grads
 
-    shapes = jax.eval_shape(one, 0)
-    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    def nothing(_):
+      shapes = jax.eval_shape(one, 0)
+      return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+
     live = live_microbatches(columns['mask'], microbatch)
-    made = jax.lax.fori_loop(
-      0, live, lambda i, total: jax.tree.map(jnp.add, total, one(i)), zeros
-    )
+    if microbatch == len(columns['mask']):  # no sum, no memory for one
+      made = jax.lax.cond(live > 0, one, nothing, 0)
+    else:
+      add = lambda i, total: jax.tree.map(jnp.add, total, one(i))
+      made = jax.lax.fori_loop(0, live, add, nothing(0))
     of_terms = [w for name, w in weights.items() if name != 'metrics']
     return *made, jnp.any(jnp.stack([jnp.any(w != 0) for w in of_terms]))
 
   def step(state, columns, credits, **taught):
     metrics, grads, weighs = accumulate(state.params, taught, columns, credits)
     norm = optax.tree.norm(grads)
-    with jax.numpy_dtype_promotion('standard'):  # optax counts on it
-      changes, opt_state = tx.update(grads, state.opt_state, state.params)
-    sizes = (metrics['loss/total'], norm, optax.tree.norm(changes))
-    finite = jnp.all(jnp.isfinite(jnp.stack(sizes)))
+    usable = jnp.isfinite(metrics['loss/total']) & jnp.isfinite(norm)
+
+    def update(grads):
+      with jax.numpy_dtype_promotion('standard'):  # optax counts on it
+        return tx.update(grads, state.opt_state, state.params)
+
+    # The changes decide whether the optimizer moves. Were they made along with
+    # its moments, both would wait for the decision beside what they replace; so
+    # the moments are made again after it, in place.
+    nothing = lambda grads: jax.tree.map(jnp.zeros_like, grads)
+    changes = jax.lax.cond(
+      usable & weighs, lambda grads: update(grads)[0], nothing, grads
+    )
+    finite = usable & jnp.isfinite(optax.tree.norm(changes))
+    _, opt_state = update(grads)
     nonfinite = 1 - finite.astype(jnp.int32)
     params = optax.apply_updates(state.params, changes)
     if clip:
