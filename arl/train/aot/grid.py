@@ -1,0 +1,100 @@
+"""The cases of the report: which models, on how many chips, laid out how."""
+
+from typing import NamedTuple
+
+from arl.train.aot import cases, chips
+
+# Each model on a chip that it is trained on in earnest.
+HOMES = {'0.6B': 'v5e', '8B': 'v5p', '30B-A3B': 'v5p'}
+CHIPS = (8, 16, 32, 64, 128, 256)
+ROWS, LENGTH = 2, 2048  # of a device in a microbatch
+_MIDDLE = 64  # chips on which layouts and lengths are compared
+# Sequences that a group of tensor devices samples, whose caches fit.
+_SAMPLED = {'0.6B': 16, '8B': 64, '30B-A3B': 64}
+_SLOTS = 4096
+
+
+class Grid(NamedTuple):
+  """The cases of a report, by what they show.
+
+  Attributes:
+    scaling: weak scaling: more chips, as many tokens on each.
+    layouts: one model on as many chips, split in other ways.
+    lengths: longer sequences, as many tokens on each chip.
+    sampling: decoding and prefill.
+  """
+
+  scaling: list[cases.Case]
+  layouts: list[cases.Case]
+  lengths: list[cases.Case]
+  sampling: list[cases.Case]
+
+  def every(self) -> list[cases.Case]:
+    """All cases, each once; those that say most come first."""
+    ends = [c for c in self.scaling if c.chips in (CHIPS[0], CHIPS[-1])]
+    plain = [c for c in ends if not c.size.mixture]
+    tokens = [c for c in self.sampling if c.program == cases.DECODE]
+    order = [*plain, *tokens, *self.layouts, *ends, *self.lengths]
+    order += [*self.sampling, *self.scaling]
+    return list(dict.fromkeys(order))
+
+
+def full(tpu: bool) -> Grid:
+  """All of the report; on fake CPU devices without libtpu."""
+  home = lambda model: HOMES[model] if tpu else chips.CPU
+  train = lambda model, n: cases.Case(
+    cases.TRAIN,
+    model,
+    home(model),
+    cases.usual_mesh(cases.TRAIN, model, n),
+    ROWS,
+    LENGTH,
+  )
+  one = train('8B', _MIDDLE)
+  laid = lambda rows, **axes: one._replace(mesh=cases.mesh(**axes), rows=rows)
+  return Grid(
+    [train(model, n) for model in HOMES for n in CHIPS],
+    [
+      one,
+      laid(2 * 8, fsdp=8, tensor=8)._replace(chunk=8 * one.chunk),
+      laid(2 * 4, fsdp=16, context=4),
+      laid(2, data=8, fsdp=8),
+    ],
+    [
+      one,
+      one._replace(rows=1, length=2 * LENGTH),
+      laid(1, fsdp=32, context=2)._replace(length=4 * LENGTH),
+      laid(1, fsdp=16, context=4)._replace(length=8 * LENGTH),
+    ],
+    [
+      sampled(program, model, home(model), 8)
+      for model in HOMES
+      for program in (cases.DECODE, cases.PREFILL)
+    ],
+  )
+
+
+def sampled(program: str, model: str, target: str, n: int) -> cases.Case:
+  """Sampling with the model on so many chips."""
+  mesh = cases.usual_mesh(program, model, n)
+  rows = _SAMPLED.get(model, 4)
+  slots = min(_SLOTS, cases.MODELS[model]().context)
+  return cases.Case(program, model, target, mesh, rows, slots, 1)
+
+
+def quick(tpu: bool) -> Grid:
+  """The smallest that has every line."""
+  target = 'v5e' if tpu else chips.CPU
+  one = cases.Case(
+    cases.TRAIN,
+    'tiny',
+    target,
+    cases.usual_mesh(cases.TRAIN, 'tiny', 8),
+    ROWS,
+    64,
+    chunk=32,
+  )
+  split = one._replace(mesh=cases.mesh(fsdp=4, tensor=2), rows=2 * ROWS)
+  return Grid(
+    [one], [one, split], [one], [sampled(cases.DECODE, 'tiny', target, 8)]
+  )
