@@ -245,33 +245,20 @@ def _packed(read, states, targets, where, chunk):
 
 def _map(read, states, targets, where, chunk):
   """read() in chunks, each computed again in the backward pass."""
-  rows, length = where.shape
-  count = -(-rows * length // chunk)
-  tail = count * chunk - rows * length
-
-  # A chunk takes a few positions of every row, so that it holds some of each
-  # device's rows and no chunk has to be gathered.
-  def split(x):
-    flat = x.swapaxes(0, 1).reshape(rows * length, *x.shape[2:])
-    flat = jnp.pad(flat, ((0, tail), *((0, 0),) * (flat.ndim - 1)))
-    return flat.reshape(count, chunk, *x.shape[2:])
+  split = functools.partial(layout.in_chunks, chunk=chunk)
+  whole = functools.partial(_whole, read)
 
   def nothing(*pair):
-    shapes = jax.eval_shape(read, *pair)
+    shapes = jax.eval_shape(whole, *pair)
     return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
   @jax.checkpoint
   def step(part):
     *pair, wanted = part
-    return jax.lax.cond(jnp.any(wanted), read, nothing, *pair)
+    return jax.lax.cond(jnp.any(wanted), whole, nothing, *pair)
 
   flat = jax.lax.map(step, jax.tree.map(split, (states, targets, where)))
-
-  def join(x):
-    rest = x.shape[2:]
-    kept = x.reshape(-1, *rest)[: rows * length]
-    return kept.reshape(length, rows, *rest).swapaxes(0, 1)
-
+  join = functools.partial(layout.from_chunks, shape=where.shape)
   return {name: join(x) for name, x in flat.items()}
 
 

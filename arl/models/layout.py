@@ -5,7 +5,8 @@ finds out what each device has to do. Two things are better said: where the keys
 of a row come from when its tokens are split, and which experts a device has.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -120,3 +121,41 @@ def _whole_from(x, side):
 def flat(layout: Layout) -> PartitionSpec:
   """Where tokens [B * T, ...] lie that were flattened from rows."""
   return PartitionSpec(layout.rows)
+
+
+def by_rows(layout: Layout, x: jax.Array) -> jax.Array:
+  """The states [B * T, ...] of tokens, each device with those of its rows.
+
+  They come from a table whose width is split over axes of rows. Unless it is
+  said here, XLA goes on with states split by width: the matrices then stay
+  where they are, and the states of all tokens are summed over devices in every
+  layer.
+  """
+  return jax.lax.with_sharding_constraint(
+    x, NamedSharding(layout.mesh, flat(layout))
+  )
+
+
+def in_chunks(x: jax.Array, chunk: int) -> jax.Array:
+  """[B, T, ...] as chunks of so many tokens, [count, rows, positions, ...].
+
+  A chunk takes a few positions of every row; the last is filled up with zeros.
+  Where it holds as many of each row it keeps rows apart, so that each device
+  has those of its own; in one line with those of others they would be gathered
+  and every device would compute all of them.
+  """
+  rows, length, *rest = x.shape
+  high = math.gcd(rows, chunk)
+  flat = jnp.moveaxis(x.reshape(-1, high, length, *rest), 2, 0)
+  flat = flat.reshape(-1, high, *rest)
+  tail = -len(flat) % (chunk // high)
+  flat = jnp.pad(flat, ((0, tail), *((0, 0),) * (flat.ndim - 1)))
+  return flat.reshape(-1, chunk // high, high, *rest).swapaxes(1, 2)
+
+
+def from_chunks(x: jax.Array, shape: Sequence[int]) -> jax.Array:
+  """What `in_chunks` made, back as [B, T, ...] of shape (B, T)."""
+  rows, length = shape
+  rest = x.shape[3:]
+  flat = x.swapaxes(1, 2).reshape(-1, *rest)[: rows * length]
+  return flat.reshape(length, rows, *rest).swapaxes(0, 1)
