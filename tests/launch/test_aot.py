@@ -86,8 +86,9 @@ def test_weak_scaling_has_as_many_tokens_on_every_chip():
   report = grid.full(True)
   each = {case.tokens / case.chips for case in report.scaling}
   assert each == {2 * 2 * 2048}
-  chips = [c.chips for c in report.scaling if c.model == '8B']
-  assert chips == [8, 16, 32, 64, 128, 256]
+  for model, chips in grid.CHIPS.items():
+    assert [c.chips for c in report.scaling if c.model == model] == [*chips]
+    assert chips[0] == 8 and chips[-1] == 256
   for part in (report.layouts, report.lengths):
     assert {c.tokens / c.chips for c in part} == {2 * 2 * 2048}
     assert {c.chips for c in part} == {64}
