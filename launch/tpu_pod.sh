@@ -16,6 +16,13 @@ JAX expects it:
     --config=experiments/quickstart.py:model=DIR --config.mesh.data=8 \
     --workdir=runs/tpu
 
+A slice of several hosts trains as one with --coordinator=auto, a mesh of all
+its chips and a --workdir that all hosts see, here SHARED/runs/tpu:
+
+  launch/tpu_pod.sh my-v5p us-east5-a python -m launch.train \
+    --config=experiments/quickstart.py:model=DIR --config.mesh.fsdp=16 \
+    --workdir=SHARED/runs/tpu --coordinator=auto
+
 It needs gcloud, logged in to the project of the TPU. The environment is kept
 on the hosts, so that later calls start at once. A run goes on after the
 connection broke only inside tmux or the like: let COMMAND start it.

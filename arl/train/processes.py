@@ -69,7 +69,8 @@ def joined(coordinator: str, count: int, index: int) -> Iterator[None]:
   told: dict[str, Any] = {}
   if given:
     told = {'coordinator_address': coordinator, 'num_processes': count}
-    told['process_id'] = index
+    # Under SLURM JAX would else take one of the devices that are here.
+    told |= {'process_id': index, 'cluster_detection_method': 'deactivate'}
   jax.distributed.initialize(heartbeat_timeout_seconds=_HEARTBEAT, **told)
   try:
     yield

@@ -83,6 +83,25 @@ def test_slurm_starts_servers_then_trains_and_stops_them(
   assert train.endswith('--config.seed=1 ')
 
 
+def test_slurm_trains_on_several_nodes(noted, ready, tmp_path):
+  (noted[0] / 'scontrol').write_text(
+    '#!/bin/bash\nprintf "%s\\n" first second 127.0.0.1\n'
+  )
+  done = run(
+    noted, 'launch/slurm.sbatch', 'MODEL', str(tmp_path / 'w'),
+    SLURM_GPUS_ON_NODE='4', SLURM_JOB_NODELIST='x[1-3]', ARL_TP='4',
+    ARL_PORT=str(ready), ARL_TRAINERS='2',
+  )  # fmt: skip
+  assert done.returncode == 0, done.stderr
+  calls = noted[1].read_text().splitlines()
+  train = next(call for call in calls if 'launch.train' in call)
+  assert '--nodes=2 --ntasks=2 --gpus=8' in train
+  assert 'first' in train and 'second' in train
+  assert '--config.mesh.data=8 --coordinator=first:9876' in train
+  assert '--processes=2' in train
+  assert sum('sglang.sh' in call for call in calls) == 1
+
+
 def test_slurm_tells_of_a_server_that_ended(noted, tmp_path):
   (noted[0] / 'srun').write_text('#!/bin/bash\nexit 3\n')
   done = run(

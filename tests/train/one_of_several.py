@@ -7,7 +7,6 @@ import sys
 import jax
 import tiny
 
-from arl.rollout import strategies
 from arl.train import loop, processes
 
 
@@ -22,13 +21,6 @@ def dying(at: int):
     return env.step(state, text)
 
   return env._replace(step=step)
-
-
-def failing(engine, env, chat, tasks, plan):
-  """Rolls out, but for one process, whose strategy is mistaken."""
-  if jax.process_index() == 1:
-    raise TypeError('a mistake in the strategy')
-  return strategies.multi_turn(engine, env, chat, tasks, plan)
 
 
 def main(told: dict) -> None:

@@ -129,14 +129,6 @@ def test_a_process_that_dies_ends_the_others(
   )
 
 
-def test_an_error_in_one_is_told_to_all(tmp_path, model_folder, compiled_once):
-  strategy = {'strategy': 'one_of_several.failing'}
-  blocks = settings({'data': 2}, rollout=strategy)
-  made = ended(start(2, tmp_path, model_folder, blocks, compiled_once))
-  assert [code for code, _, _ in made] == [1, 1]
-  assert 'process 1 failed: TypeError: a mistake in the strategy' in made[0][2]
-
-
 # Without another process.
 
 
@@ -165,6 +157,27 @@ def test_randomness_is_of_the_place_among_all_tasks(monkeypatch):
     processes.shared(strategy)(None, env, None, tasks, plan)
   assert [one for part in parts for one in part] == tasks
   assert asked == [(7, place) for place in range(5)]
+
+
+def test_an_error_in_one_is_told_to_all(monkeypatch):
+  told = []
+
+  def everybody(value):
+    told.append(value)
+    return [[], processes._Failure('TypeError: a mistake')]
+
+  def mistaken(*given):
+    raise TypeError('a mistake')
+
+  monkeypatch.setattr(jax, 'process_count', lambda: 2)
+  monkeypatch.setattr(processes, 'everybody', everybody)
+  plan = strategies.Plan(1, None, None, (7,))
+  given = None, None, None, [0, 1], plan
+  with pytest.raises(RuntimeError, match='process 1 failed: TypeError: a m'):
+    processes.shared(lambda *given: [])(*given)
+  with pytest.raises(TypeError, match='a mistake'):
+    processes.shared(mistaken)(*given)
+  assert told == [[], 'TypeError: a mistake']
 
 
 @pytest.mark.parametrize(
