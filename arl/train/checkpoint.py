@@ -1,9 +1,12 @@
 """Checkpoints of a run: its state and what it knew, written by orbax.
 
 Restoring is strict: a leaf that is missing, left over, of another shape or of
-another dtype is an error that names it. Nothing is filled in or cast.
+another dtype is an error that names it. Nothing is filled in or cast. A digest
+of each leaf, and one of the facts, tell whether what is read is what was saved;
+where it is not, the checkpoint cannot be read.
 """
 
+import functools
 import hashlib
 import json
 import os
@@ -28,6 +31,19 @@ def _manifest(state: Any) -> dict[str, list]:
   }
 
 
+def _digests(state: Any) -> dict[str, int]:
+  """A checksum of each leaf, by its path."""
+  sums = jax.device_get(jax.tree.map(_checksum, state))
+  leaves = jax.tree_util.tree_leaves_with_path(sums)
+  return {jax.tree_util.keystr(path): int(x) for path, x in leaves}
+
+
+def _seal(facts: dict[str, Any]) -> str:
+  """Stands for facts as JSON has them."""
+  text = json.dumps(facts, sort_keys=True)
+  return hashlib.sha256(text.encode()).hexdigest()
+
+
 def _check(saved: dict, state: Any, where: str) -> None:
   wanted = _manifest(state)
   for path in [*wanted, *saved]:
@@ -46,6 +62,21 @@ def _checksum(x: jax.Array) -> jax.Array:
   bits = jax.lax.bitcast_convert_type(x, as_bits).astype(jnp.uint32)
   place = jnp.arange(x.size, dtype=jnp.uint32).reshape(x.shape)
   return jnp.sum(bits * (2 * place + 1), dtype=jnp.uint32)
+
+
+def _sealed(meta: dict[str, Any]) -> None:
+  """Raises ValueError for facts that are not as they were saved."""
+  facts = dict(meta)
+  if facts.pop('seal', None) != _seal(facts):
+    raise ValueError('its facts are not those that were saved')
+
+
+def _unharmed(digests: dict[str, int], state: Any) -> None:
+  """Raises ValueError for a state that is not as it was saved."""
+  now = _digests(state)
+  harmed = [path for path, digest in digests.items() if now[path] != digest]
+  if harmed:
+    raise ValueError(f'{", ".join(harmed)} is not what was saved')
 
 
 def fingerprint(params: Any) -> str:
@@ -80,8 +111,15 @@ class Checkpoints:
 
     Raises:
       ValueError: there is a checkpoint of this step or of a later one.
+      TypeError: the facts are no JSON.
     """
-    facts = {**meta, 'step': step, 'manifest': _manifest(state)}
+    facts = {
+      **meta,
+      'step': step,
+      'manifest': _manifest(state),
+      'digests': _digests(state),
+    }
+    facts['seal'] = _seal(facts)
     written = self._manager.save(
       step,
       args=ocp.args.Composite(
@@ -122,12 +160,14 @@ class Checkpoints:
     steps = sorted(self._manager.all_steps(), reverse=True)
     like = jax.tree.map(ocp.utils.to_shape_dtype_struct, state)
     for i, step in enumerate(steps):
-      meta = self._read(step, 'meta', ocp.args.JsonRestore(), note)
+      meta = self._read(step, 'meta', ocp.args.JsonRestore(), _sealed, note)
       if meta is None:
         continue
       agree(meta)
       _check(meta['manifest'], state, f'{self.folder}/{step}')
-      found = self._read(step, 'state', ocp.args.StandardRestore(like), note)
+      unharmed = functools.partial(_unharmed, meta['digests'])
+      asked = ocp.args.StandardRestore(like)
+      found = self._read(step, 'state', asked, unharmed, note)
       if found is not None:
         self._set_aside(steps[:i])
         return dict(meta), found
@@ -138,12 +178,17 @@ class Checkpoints:
       )
     return None
 
-  def _read(self, step: int, item: str, args: Any, note) -> Any:
-    """One item of a checkpoint; None, and a note, if it cannot be read."""
+  def _read(self, step: int, item: str, args: Any, confirm, note) -> Any:
+    """One item of a checkpoint; None, and a note, if it cannot be read.
+
+    What a damaged file raises is up to whoever reads it.
+    """
     try:
       asked = ocp.args.Composite(**{item: args})
-      return self._manager.restore(step, args=asked)[item]
-    except (OSError, ValueError, KeyError) as error:
+      found = self._manager.restore(step, args=asked)[item]
+      confirm(found)
+      return found
+    except Exception as error:
       note(f'checkpoint {self.folder}/{step} cannot be read: {error}')
       return None
 
