@@ -232,10 +232,10 @@ def sao(
   A critic in place of a group, so one rollout a prompt; length-adaptive GAE;
   the double-sided ratio to the sampler. Attention of the critic is frozen by
   config.model.critic = 'own' and config.updates.frozen =
-  'value_head/trunk/layers/.*/attention/.*'; the first steps without the policy
-  are a run of `critics.alone`. Left out: two value updates an update of the
-  policy. Status: abstract and third-party code read; the band is that of
-  `offpolicy.dis`.
+  'value_head/trunk/layers/.*/attention/.*'; two value updates an update of the
+  policy, and first steps without the policy, are `optimizers.critic_first`. See
+  experiments/sao.py. Status: abstract and third-party code read; the band is
+  that of `offpolicy.dis`.
   """
   return offpolicy.dis(
     vapo(alpha=alpha, value_coef=value_coef, positive_coef=0),

@@ -112,3 +112,62 @@ def test_nothing_but_the_schedule_has_a_default(missing):
   keywords = {k: v for k, v in PLAIN.items() if k != missing}
   with pytest.raises(TypeError, match=missing):
     optimizers.adamw(**keywords)
+
+
+def moved(tx, gradients, state, params):
+  """One update by an optimizer: the changes, and its state."""
+  with jax.numpy_dtype_promotion('standard'):
+    return jax.jit(tx.update)(gradients, state, params)
+
+
+def both():
+  """A policy of two parameters and a critic of one, and their gradients."""
+  params = {'w': jnp.array([1.0, 2.0]), 'value_head': {'k': jnp.array([3.0])}}
+  return params, jax.tree.map(jnp.ones_like, params)
+
+
+@pytest.mark.parametrize('every, alone', [(1, 0), (2, 0), (2, 3), (3, 1)])
+def test_the_critic_learns_faster_and_before_the_policy(every, alone):
+  base = {'name': 'optimizers.adamw', **PLAIN, 'lr': 0.5, 'warmup': 4}
+  tx = optimizers.critic_first(base=base, every=every, alone=alone)
+  params, gradients = both()
+  policy, critic, state = [], [], tx.init(params)
+  for _ in range(alone + 3 * every):
+    changes, state = moved(tx, gradients, state, params)
+    policy.append(float(changes['w'][0]))
+    critic.append(float(changes['value_head']['k'][0]))
+  # What the critic does alone it does beside the policy, and the policy takes
+  # the same way at its own times.
+  plain, way = optimizers.adamw(**{**PLAIN, 'lr': 0.5, 'warmup': 4}), []
+  state = plain.init(params['w'])
+  for _ in critic:
+    changes, state = moved(plain, gradients['w'], state, params['w'])
+    way.append(float(changes[0]))
+  np.testing.assert_allclose(critic, way, rtol=1e-6)
+  due = [alone + every * (i + 1) - 1 for i in range(3)]
+  np.testing.assert_allclose([policy[i] for i in due], way[:3], rtol=1e-6)
+  assert all(x == 0 for i, x in enumerate(policy) if i not in due)
+
+
+def test_the_critic_has_its_own_norm():
+  base = {'name': 'optimizers.adamw', **PLAIN, 'max_norm': 1.0}
+  tx = optimizers.critic_first(base=base, every=1, alone=0)
+  params, gradients = both()
+  gradients['w'] *= 1e6
+  _, state = moved(tx, gradients, tx.init(params), params)
+  moments = [
+    float(x.ravel()[0])
+    for path, x in jax.tree_util.tree_leaves_with_path(state)
+    if 'mu' in jax.tree_util.keystr(path) and x.shape == (1,)
+  ]
+  assert moments == [1.0]  # b1 is 0: the critic's gradient, not scaled down
+
+
+def test_a_critic_that_cannot_come_first_is_refused():
+  base = {'name': 'optimizers.adamw', **PLAIN}
+  for keywords in ({'every': 0, 'alone': 0}, {'every': 1, 'alone': -1}):
+    with pytest.raises(ValueError, match='critic_first: every is'):
+      optimizers.critic_first(base=base, **keywords)
+  tx = optimizers.critic_first(base=base, every=2, alone=0)
+  with pytest.raises(ValueError, match='there is no value head'):
+    tx.init({'w': jnp.zeros(2)})

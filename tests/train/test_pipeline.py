@@ -4,12 +4,14 @@ import itertools
 import json
 import time
 
+import numpy as np
 import pytest
 import tiny
 
 from arl.train import (
   carried,
   engines,
+  evaluation,
   gather,
   loop,
   metrics,
@@ -64,16 +66,32 @@ def noted():
 
 @pytest.fixture(scope='module')
 def run(model_folder, tmp_path_factory, compiled_once, noted):
-  """(folder, state, numbers of each batch) of a run that nothing stopped."""
+  """(folder, state, numbers of each batch, versions of each evaluation)."""
   del compiled_once
   folder = tmp_path_factory.mktemp('ahead') / 'whole'
   noted.clear()
-  now = loop.train(settings(model_folder), folder)
-  return folder, now, noted.copy()
+  with pytest.MonkeyPatch.context() as patch:
+    evaluated = evaluations(patch)
+    now = loop.train(settings(model_folder), folder)
+  return folder, now, noted.copy(), evaluated
+
+
+def evaluations(patch):
+  """The versions that each evaluation was sampled with, as they are made."""
+  versions, run = [], evaluation.run
+
+  def watched(*args):
+    episodes = run(*args)
+    columns = [one.extras['rollout_version'][one.mask] for one in episodes]
+    versions.append(set(np.concatenate(columns).tolist()))
+    return episodes
+
+  patch.setattr(evaluation, 'run', watched)
+  return versions
 
 
 def test_rollouts_run_ahead_within_the_bound(run):
-  folder, now, numbers = run
+  folder, now, numbers, _ = run
   assert int(now.updates) == 2 * STEPS
   rows = tiny.rows(folder)
   ages = [row['ahead/age_max'] for row in rows]
@@ -85,6 +103,12 @@ def test_rollouts_run_ahead_within_the_bound(run):
   assert [len(batch) for batch in numbers] == [BATCH] * STEPS
   flat = list(itertools.chain(*numbers))
   assert len(set(flat)) == len(flat)
+
+
+def test_an_evaluation_is_of_the_weights_of_its_step(run):
+  """Before training, with what is shown; after step 3; and at the end."""
+  versions = [0] * 3 + [3] * 2 + [STEPS] * 5
+  assert run[3] == [{version} for version in versions]
 
 
 def test_parts_that_overlap_are_shares_of_the_step(run):
@@ -155,7 +179,6 @@ def test_at_bound_0_the_queue_gives_the_batches_of_the_plain_loop(
   tiny.same(first, second)
   left, right = (tiny.rows(tmp_path / name) for name in ('plain', 'queued'))
   added = {k for row in right for k in row if k.startswith('ahead/')}
-  assert len(added) == 5
   assert left == [
     {k: v for k, v in row.items() if k not in added} for row in right
   ]
