@@ -30,6 +30,7 @@ class Range(NamedTuple):
 
 Fraction = Annotated[float, Range('[0, 1]')]
 UnderHalf = Annotated[float, Range('[0, 0.5)')]
+Decay = Annotated[float, Range('[0, 1)')]
 OpenFraction = Annotated[float, Range('(0, 1)')]
 Positive = Annotated[float, Range('(0, inf)')]
 NonNegative = Annotated[float, Range('[0, inf)')]

@@ -95,11 +95,16 @@ def load(folder: str | os.PathLike[str]) -> Any:
   """The tokenizer saved in a folder; nothing is fetched and no code is run.
 
   Raises:
-    ValueError: the folder does not exist.
+    ValueError: the folder does not exist, or holds no tokenizer.
   """
   if not pathlib.Path(folder).is_dir():
     raise ValueError(
       f'{folder} is no folder; give the folder of a Hugging Face model.'
+    )
+  if not any(pathlib.Path(folder).glob('tokenizer*')):
+    raise ValueError(
+      f'{folder} holds no tokenizer.json; give the folder of a Hugging Face'
+      ' model, such as the `final` of a run.'
     )
   return _transformers().AutoTokenizer.from_pretrained(
     folder, local_files_only=True, trust_remote_code=False

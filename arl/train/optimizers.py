@@ -10,19 +10,19 @@ import jax.numpy as jnp
 import optax
 from optax import contrib
 
-from arl import names
+from arl import names, ranges
 from arl.models import functional
 
 
 def adamw(
   *,
-  lr: float,
-  warmup: int,
-  decay: int,
-  b1: float,
-  b2: float,
-  weight_decay: float,
-  max_norm: float,
+  lr: ranges.NonNegative,
+  warmup: ranges.Lag,
+  decay: ranges.Lag,
+  b1: ranges.Decay,
+  b2: ranges.Decay,
+  weight_decay: ranges.NonNegative,
+  max_norm: ranges.Positive,
   schedule: str = 'schedules.cosine',
 ) -> optax.GradientTransformation:
   """AdamW on the gradient of the whole update, clipped by its global norm.
@@ -65,14 +65,14 @@ def clipped(max_norm: float) -> optax.GradientTransformation:
 
 def muon(
   *,
-  lr: float,
-  warmup: int,
-  decay: int,
-  momentum: float,
-  b1: float,
-  b2: float,
-  weight_decay: float,
-  max_norm: float,
+  lr: ranges.NonNegative,
+  warmup: ranges.Lag,
+  decay: ranges.Lag,
+  momentum: ranges.Decay,
+  b1: ranges.Decay,
+  b2: ranges.Decay,
+  weight_decay: ranges.NonNegative,
+  max_norm: ranges.Positive,
   schedule: str = 'schedules.cosine',
 ) -> optax.GradientTransformation:
   """Muon for the matrices of the layers, AdamW for everything else.

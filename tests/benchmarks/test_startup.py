@@ -24,7 +24,7 @@ def test_importing_takes_time():
 
 def test_a_run_that_ends_without_a_step_is_an_error(tmp_path):
   with pytest.raises(
-    RuntimeError, match='(?s)ended with 1, too early:.*is no folder'
+    RuntimeError, match='(?s)ended with 2, too early:.*is no folder'
   ):
     startup.first_step(str(tmp_path / 'none'), tmp_path / 'run', quick=True)
 

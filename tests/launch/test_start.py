@@ -1,4 +1,4 @@
-"""What is compiled is kept: in a folder of the user, or one they choose."""
+"""Commands begin alike: what is compiled is kept, refusals are one sentence."""
 
 import os
 import pathlib
@@ -6,7 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from ml_collections import config_dict
 
+from arl import names
 from launch import start
 
 _COMMAND = """
@@ -74,3 +76,52 @@ def test_each_kind_of_processor_has_a_folder_of_its_own(processors):
   old = processors('model name: A\nflags: sse\ncpu MHz: 2000\n')
   assert old == processors('model name: A\nflags: sse\ncpu MHz: 1000\n')
   assert old != processors('model name: A\nflags: sse avx\ncpu MHz: 2000\n')
+
+
+def raised(call, *arguments):
+  try:
+    call(*arguments)
+  except Exception as error:
+    return error
+  raise AssertionError('nothing was raised')
+
+
+def test_what_this_project_refuses_is_a_sentence():
+  error = raised(names.resolve, 'grpo.dapoo', 'arl.methods')
+  assert start.refusal(error).endswith("did you mean 'grpo.dapo'?")
+
+
+def test_a_key_that_a_config_lacks_is_a_sentence():
+  config = config_dict.ConfigDict({'high': 0.2}).lock()
+  error = raised(lambda: config.hihg)
+  assert start.refusal(error).startswith("the config has no key 'hihg'")
+
+
+@pytest.mark.parametrize('call', [lambda: int('x'), lambda: {}['x']])
+def test_what_happens_to_code_is_none(call):
+  assert start.refusal(raised(call)) is None
+
+
+def test_an_error_of_a_library_is_none():
+  assert start.refusal(raised(pathlib.Path('/none').read_text)) is None
+
+
+@pytest.mark.parametrize(
+  'arguments, said',
+  [
+    (['--config=experiments/quickstart.py:modl=x'], "'modl=x': known are"),
+    (['--config=experiments/quickstart.py:model=none'], 'none is no folder'),
+  ],
+)
+def test_a_command_ends_with_the_sentence(arguments, said, tmp_path):
+  done = subprocess.run(
+    [sys.executable, '-m', 'launch.train', f'--workdir={tmp_path}', *arguments],
+    cwd=pathlib.Path(__file__).parents[2],
+    env={**os.environ, 'JAX_PLATFORMS': 'cpu'},
+    capture_output=True,
+    text=True,
+    timeout=120,
+  )
+  assert done.returncode == 2
+  assert done.stderr.startswith('error: ') and said in done.stderr
+  assert 'Traceback' not in done.stderr
