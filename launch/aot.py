@@ -37,7 +37,7 @@ def define() -> None:
   flags.DEFINE_bool('finished', False, 'Compile nothing: tell what is there.')
   flags.DEFINE_float('limit', 900.0, 'Seconds for each program.', 1.0)
   flags.DEFINE_integer('at_once', 2, 'How many are compiled at a time.', 1)
-  flags.DEFINE_list('programs', [cases.TRAIN], 'Of train, decode, prefill.')
+  flags.DEFINE_list('programs', [cases.TRAIN], 'Of train, decode.')
   flags.DEFINE_list('models', list(grid.HOMES), 'Of the models to compile.')
   flags.DEFINE_string(
     'target', None, "A chip, or 'cpu'; each model's own chip if not given."

@@ -13,15 +13,14 @@ MODELS = {
   '8B': sizes.qwen3_8b,
   '30B-A3B': sizes.qwen3_30b_a3b,
 }
-TRAIN, DECODE, PREFILL = PROGRAMS = 'train', 'decode', 'prefill'
+TRAIN, DECODE = PROGRAMS = 'train', 'decode'
 
 
 class Case(NamedTuple):
   """One program on one mesh.
 
   Attributes:
-    program: 'train' is one update, 'decode' one token of every sequence, and
-      'prefill' one chunk of prompts.
+    program: 'train' is one update, 'decode' one token of every sequence.
     model: one of MODELS.
     target: a chip, or 'cpu' for fake devices.
     mesh: devices along each of sharding.AXES.
@@ -61,10 +60,9 @@ class Case(NamedTuple):
   @property
   def tokens(self) -> int:
     """That all devices together compute in one run."""
-    each = {
-      TRAIN: self.length * self.microbatches, DECODE: 1, PREFILL: 16,
-    }  # fmt: skip
-    return self.rows * self.parts * each[self.program]
+    update = self.length * self.microbatches
+    each = update if self.program == TRAIN else 1
+    return self.rows * self.parts * each
 
   @property
   def size(self) -> sizes.Sizes:

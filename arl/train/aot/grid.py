@@ -26,7 +26,7 @@ class Grid(NamedTuple):
     scaling: weak scaling: more chips, as many tokens on each.
     layouts: one model on as many chips, split in other ways.
     lengths: longer sequences, as many tokens on each chip.
-    sampling: decoding and prefill.
+    sampling: a token of every sequence.
   """
 
   scaling: list[cases.Case]
@@ -38,9 +38,8 @@ class Grid(NamedTuple):
     """All cases, each once; those that say most come first."""
     ends = [c for c in self.scaling if c.chips in (8, 256)]
     plain = [c for c in ends if not c.size.mixture]
-    tokens = [c for c in self.sampling if c.program == cases.DECODE]
-    order = [*plain, *tokens, *self.layouts, *ends, *self.lengths]
-    order += [*self.sampling, *self.scaling]
+    order = [*plain, *self.sampling, *self.layouts, *ends, *self.lengths]
+    order += self.scaling
     return list(dict.fromkeys(order))
 
 
@@ -69,22 +68,16 @@ def full(tpu: bool) -> Grid:
       one._replace(rows=1, length=2 * LENGTH),
       laid(1, fsdp=16, context=4)._replace(length=8 * LENGTH),
     ],
-    [
-      sampled(program, model, home(model), 8)
-      for program, model in (
-        *((cases.DECODE, model) for model in HOMES),
-        (cases.PREFILL, '8B'),
-      )
-    ],
+    [sampled(model, home(model), 8) for model in HOMES],
   )
 
 
-def sampled(program: str, model: str, target: str, n: int) -> cases.Case:
+def sampled(model: str, target: str, n: int) -> cases.Case:
   """Sampling with the model on so many chips."""
-  mesh = cases.usual_mesh(program, model, n)
+  mesh = cases.usual_mesh(cases.DECODE, model, n)
   rows = _SAMPLED.get(model, 4)
   slots = min(_SLOTS, cases.MODELS[model]().context)
-  return cases.Case(program, model, target, mesh, rows, slots, 1)
+  return cases.Case(cases.DECODE, model, target, mesh, rows, slots, 1)
 
 
 def quick(tpu: bool) -> Grid:
@@ -100,6 +93,4 @@ def quick(tpu: bool) -> Grid:
     chunk=32,
   )
   split = one._replace(mesh=cases.mesh(fsdp=4, tensor=2), rows=2 * ROWS)
-  return Grid(
-    [one], [one, split], [one], [sampled(cases.DECODE, 'tiny', target, 8)]
-  )
+  return Grid([one], [one, split], [one], [sampled('tiny', target, 8)])

@@ -244,7 +244,7 @@ def kept(case: cases.Case) -> float:
 
 
 def _sampling(case: cases.Case) -> Expected:
-  """A round: one token of each sequence, or a chunk of its prompt.
+  """A round: one token of each sequence.
 
   work    n (token + S pair + V's) / t, with S slots of the cache
   depth   L (6 + 2 [t > 1]) + 1
@@ -254,10 +254,9 @@ def _sampling(case: cases.Case) -> Expected:
   memory  parameters and cache
   """
   size, t = case.size, case.axes['tensor']
-  n = case.rows * (1 if case.program == cases.DECODE else 16)
-  head = n if case.program == cases.DECODE else 0
-  work = n * flops.of_token(size) + n * case.length * flops.of_pair(size)
-  work = (work + head * flops.of_choice(size)) / t
+  n = case.rows
+  token = flops.of_token(size) + flops.of_choice(size)
+  work = n * (token + case.length * flops.of_pair(size)) / t
   weights = 2 * sum(_shares(case)) * case.axes['fsdp'] * case.axes['expert']
   slots = case.rows * case.length * size.layers
   cache = 2 * 2 * slots * size.kv_heads * size.head_dim / t

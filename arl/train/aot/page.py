@@ -49,7 +49,7 @@ def numbers(one: Result) -> dict[str, float | str | bool]:
     **{f'sent_{k.replace("-", "_")}': x for k, x in one.sent.items()},
     'chain': one.chain,
     **{f'memory_{k}': x for k, x in one.memory.items()},
-    **{f'{k}_to_model': x for k, x in ratios(one).items()},
+    **{f'{k}_to_model': x for k, x in ratios(one).items() if x},
   }
   if found:
     chip = chips.CHIPS[case.target]
@@ -67,10 +67,10 @@ def numbers(one: Result) -> dict[str, float | str | bool]:
   return made
 
 
-def ratios(one: Result) -> dict[str, float]:
-  """Compiled numbers over those of the formulas."""
+def ratios(one: Result) -> dict[str, float | None]:
+  """Compiled numbers over those of the formulas; None over nothing."""
   want = model.expected(one.case)
-  over = lambda a, b: a / b if b else float('nan')
+  over = lambda a, b: a / b if b else None
   return {
     'flops': over(one.flops, want.flops),
     'bytes': over(one.bytes, want.bytes),
@@ -153,7 +153,7 @@ def compared(found: Sequence[Result]) -> str:
   """Compiled numbers over those of the formulas."""
   header = ['case', 'FLOPs', 'HBM bytes', 'sent', 'chain', 'memory']
   rows = [
-    [one.case.name, *(f'{x:.2f}' for x in ratios(one).values())]
+    [one.case.name, *(f'{x:.2f}' if x else '–' for x in ratios(one).values())]
     for one in found
     if not one.error
   ]

@@ -6,7 +6,6 @@ parameters and moments, layers computed again in the backward pass, the head in
 chunks. A sampler holds its parameters in bfloat16.
 """
 
-import functools
 import math
 from typing import Any
 
@@ -42,11 +41,7 @@ def lower(case: cases.Case) -> jax.stages.Lowered:
   """A case's program, ready to be compiled for its devices."""
   cases.check(case)
   mesh = Mesh(np.asarray(devices(case)).reshape(case.mesh), sharding.AXES)
-  make = {
-    cases.TRAIN: training,
-    cases.DECODE: decode,
-    cases.PREFILL: prefill,
-  }[case.program]
+  make = training if case.program == cases.TRAIN else decode
   function, arguments = make(case, mesh)
   platform = 'cpu' if case.target == chips.CPU else 'tpu'
   return function.trace(*arguments).lower(lowering_platforms=(platform,))
@@ -100,63 +95,55 @@ def batch(rows: int, length: int) -> dict[str, Any]:
 
 def decode(case: cases.Case, mesh: Mesh) -> tuple[Any, tuple]:
   """Tokens of all sequences until they end; each round is one token."""
-  model, params, cache, row = _sampling(case, mesh)
-
-  def choose(logits, keys):
-    return sampler.choose(
-      logits, keys, sampler.Rule(False, False), *map(jnp.float32, (1, 1, 0))
-    )
-
-  def picked(logits, keys):
-    ids, *told = choose(logits, keys)
-    return ids, told
-
-  def run(params, cache, last, course, leave):
-    return decoding.decode(
-      model, params, cache, last, course, picked, lambda ids: ids == 0,
-      case.length, leave,
-    )  # fmt: skip
-
-  n = case.rows * case.parts
-  last = row((n, case.size.width), jnp.bfloat16)
-  number, live = row((n,), jnp.int32), row((n,), bool)
-  keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), n))
-  keys = row((n,), keys.dtype)
-  course = decoding.Course(number, number, number, live, keys)
-  leave = jax.ShapeDtypeStruct((2,), jnp.int32)
-  donated = jax.jit(run, donate_argnums=1)
-  return donated, (params, cache, last, course, leave)
-
-
-def prefill(case: cases.Case, mesh: Mesh) -> tuple[Any, tuple]:
-  """Prompts into the cache; each round is a chunk of every sequence."""
-  model, params, cache, row = _sampling(case, mesh)
-  n = case.rows * case.parts
-  last = row((n, case.size.width), jnp.bfloat16)
-  tokens, number = row((n, case.length), jnp.int32), row((n,), jnp.int32)
-  run = jax.jit(functools.partial(decoding.prefill, model), donate_argnums=1)
-  return run, (params, cache, last, tokens, number, number)
-
-
-def _sampling(case, mesh):
-  """(model, its parameters, its cache, what makes arrays split by rows)."""
   model = transformer.make(case.size, dtype='bfloat16')
-  params = jax.eval_shape(model.init, jax.random.key(0))
-  half = lambda x: jax.ShapeDtypeStruct(x.shape, jnp.bfloat16)
   n = case.rows * case.parts
-  cache = jax.eval_shape(lambda: model.cache(n, case.length))
-
-  def by_heads(x):  # [B, H, S, D], or the experts [B, L, S, K]
-    heads = x.shape[1] == case.size.kv_heads and x.dtype != jnp.int32
-    over = heads and not x.shape[1] % case.axes['tensor']
-    spec = PartitionSpec(_rows(mesh)[0], 'tensor' if over else None)
-    return _at(x, mesh, spec)
 
   def row(shape, kind):
     return _at(jax.ShapeDtypeStruct(shape, kind), mesh, _rows(mesh))
 
-  params = placed(jax.tree.map(half, params), mesh)
-  return model, params, jax.tree.map(by_heads, cache), row
+  def choose(logits, keys):
+    numbers = map(jnp.float32, (1, 1, 0))
+    ids, *told = sampler.choose(
+      logits, keys, sampler.Rule(False, False), *numbers
+    )
+    return ids, told
+
+  def run(params, cache, last, course, leave):
+    return decoding.decode(
+      model, params, cache, last, course, choose, lambda ids: ids == 0,
+      case.length, leave,
+    )  # fmt: skip
+
+  number, live = row((n,), jnp.int32), row((n,), bool)
+  keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), n))
+  course = decoding.Course(number, number, number, live, row((n,), keys.dtype))
+  return jax.jit(run, donate_argnums=1), (
+    _halved(model, mesh),
+    _cache(case, model, mesh),
+    row((n, case.size.width), jnp.bfloat16),
+    course,
+    jax.ShapeDtypeStruct((2,), jnp.int32),
+  )
+
+
+def _halved(model: functional.Model, mesh: Mesh) -> Any:
+  """Parameters in bfloat16, where they lie."""
+  params = jax.eval_shape(model.init, jax.random.key(0))
+  half = lambda x: jax.ShapeDtypeStruct(x.shape, jnp.bfloat16)
+  return placed(jax.tree.map(half, params), mesh)
+
+
+def _cache(case: cases.Case, model: functional.Model, mesh: Mesh) -> Any:
+  """The cache, split by rows, and over tensor by its heads."""
+  n = case.rows * case.parts
+  heads = case.size.kv_heads % case.axes['tensor'] == 0
+
+  def lie(x):  # [B, H, S, D], or the experts [B, L, S, K]
+    over = heads and jnp.issubdtype(x.dtype, jnp.floating)
+    spec = PartitionSpec(_rows(mesh)[0], 'tensor' if over else None)
+    return _at(x, mesh, spec)
+
+  return jax.tree.map(lie, jax.eval_shape(lambda: model.cache(n, case.length)))
 
 
 def placed(tree: Any, mesh: Mesh) -> Any:
