@@ -2,6 +2,7 @@
 
 import pathlib
 from collections.abc import Sequence
+from importlib import metadata
 
 from arl.train.aot import cases, chips, grid, model, results
 from arl.train.aot.results import Result
@@ -20,6 +21,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
   """A table in Markdown."""
   lines = [header, ['---'] * len(header), *rows]
   return '\n'.join(f'| {" | ".join(line)} |' for line in lines)
+
+
+def short(x: float) -> str:
+  """Three digits, or a whole number where that says more."""
+  return f'{x:,.0f}' if abs(x) >= 999.5 else f'{x:.3g}'
 
 
 def times(one: Result) -> chips.Roofline | None:
@@ -102,10 +108,10 @@ def _costs(one: Result) -> list[str]:
   if one.error:
     return [*head, one.error[:60], *[''] * 8]
   body = [
-    f'{one.flops / 1e12:.3g}',
-    f'{one.bytes / 1e9:.3g}',
-    f'{sum(one.sent.values()) / 1e9:.3g}',
-    f'{one.held / 2**30:.3g}',
+    short(one.flops / 1e12),
+    short(one.bytes / 1e9),
+    short(sum(one.sent.values()) / 1e9),
+    short(one.held / 2**30),
   ]
   found = times(one)
   if not found:
@@ -117,7 +123,7 @@ def _costs(one: Result) -> list[str]:
     *head,
     *body,
     'yes' if one.held <= chip.hbm else f'no, {chip.hbm / 2**30:.0f}',
-    f'{found.least * 1e3:.3g} to {found.most * 1e3:.3g}',
+    f'{short(found.least * 1e3)} to {short(found.most * 1e3)}',
     found.limit,
     span(lambda s: each / s, ',.0f'),
     span(lambda s: useful / chip.flops / s, '.2f'),
@@ -138,7 +144,9 @@ def sent(found: Sequence[Result]) -> str:
     if one.error:
       continue
     want = model.expected(one.case)
-    pair = lambda a, b: f'{a / 1e9:.3g} / {b / 1e9:.3g}' if a or b else '0'
+    pair = lambda a, b: (
+      f'{short(a / 1e9)} / {short(b / 1e9)}' if a or b else '0'
+    )
     rows.append([
       one.case.model,
       f'{one.case.target}-{one.case.chips}',
@@ -200,6 +208,12 @@ def constants() -> str:
   )  # fmt: skip
 
 
+def versions() -> list[str]:
+  """What compiles here, with versions."""
+  names = ['jax', *(['libtpu'] if results.have_libtpu() else [])]
+  return [f'{name} {metadata.version(name)}' for name in names]
+
+
 def provenance(found: Sequence[Result]) -> str:
   """From what the numbers are drawn, in a sentence or two."""
   there = [one for one in found if not one.error]
@@ -208,7 +222,8 @@ def provenance(found: Sequence[Result]) -> str:
   said = (
     f'{len(there)} of {len(found)} cases were compiled, in'
     f' {sum(one.seconds for one in there):,.0f} processor-seconds; of {drawn}'
-    ' the whole is extrapolated from programs of 1 and 3 layers.'
+    ' the whole is extrapolated from programs of 1 and 3 layers, by'
+    f' {" and ".join(versions())}.'
   )
   if cpu:
     said += (
