@@ -15,7 +15,7 @@ from typing import Any
 
 from arl import episode
 from arl.envs import base
-from arl.rollout import batching, event_loop, resume, strategies
+from arl.rollout import alike, batching, event_loop, resume, strategies
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
 
@@ -43,7 +43,9 @@ def multi_turn(
         for place, task in enumerate(tasks, plan.first)
         for sample in range(plan.samples)
       ]
-      return loop.run(event_loop.together(rows))
+      made = loop.run(event_loop.together(rows))
+    alike.warn(made, plan.sampling.temperature)
+    return made
   finally:
     loop.stop()
     pool.shutdown(cancel_futures=True)

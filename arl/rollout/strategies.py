@@ -9,9 +9,9 @@ import numpy as np
 
 from arl import episode
 from arl.envs import base
+from arl.rollout import alike, resume
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine as engine_lib
-from arl.rollout import resume
 
 # (engine, env, chat, tasks, plan) -> episodes, as `multi_turn`; some take knobs
 # of the run by keyword, see `arl.train.turning`. What it adds to episodes, and
@@ -208,7 +208,9 @@ def multi_turn(
   ]
   while going := [row for row in live if not row.status]:
     take_turn(going, engine, env, chat, plan)
-  return [row.episode() for row in live]
+  made = [row.episode() for row in live]
+  alike.warn(made, plan.sampling.temperature)
+  return made
 
 
 def take_turn(rows: Sequence[Live], engine, env, chat, plan: Plan) -> None:

@@ -209,7 +209,8 @@ CASES = {
     'the same seed, the same answers',
     'randomness',
     'keys are folded from step, task, sample and turn'
-    ' (`arl.rollout.sampler.fold`)',
+    ' (`arl.rollout.sampler.fold`); copies beyond chance are told'
+    ' (`arl.rollout.alike`)',
   ),
   46: Case(
     'what is cut off scored as all, or as none',

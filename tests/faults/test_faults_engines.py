@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import json
+import warnings
 
 import hypothesis
 import hypothesis.strategies as st
@@ -26,7 +27,7 @@ from arl.models import (
   tokenizers,
   transformer,
 )
-from arl.rollout import engine, local, sampler
+from arl.rollout import asynchronous, engine, local, sampler, strategies
 from arl.rollout.sglang import worker as sglang_worker
 from arl.train import (
   batch,
@@ -672,6 +673,30 @@ def test_44_other_paths_other_keys_whatever_is_beside(seed, paths, order):
   keys = np.asarray(FOLD(seed, rows))
   assert len({tuple(key) for key in keys.tolist()}) == len(paths)
   np.testing.assert_array_equal(FOLD(seed, rows[order]), keys[order])
+
+
+WAYS = (strategies.multi_turn, asynchronous.multi_turn)
+
+
+@pytest.mark.parametrize('way', WAYS)
+@pytest.mark.parametrize(
+  'logp, temperature, told',
+  [(-np.log(50), 1.0, True), (-0.1, 1.0, False), (-np.log(50), 0.0, False)],
+)
+def test_44_copies_beyond_chance_are_told(way, logp, temperature, told):
+  """Two of a group are one by the engine's own account of its odds."""
+  same = plain.sample([7] * 11 + [plain.END], [logp] * 12)
+  plan = strategies.Plan(
+    2, engine.Sampling(temperature=temperature), plain.ROOMY, (0,)
+  )
+  with warnings.catch_warnings(record=True) as heard:
+    warnings.simplefilter('always')
+    way(
+      plain.Canned(same, same), plain.env(), plain.chat(), [plain.task('1')],
+      plan,
+    )  # fmt: skip
+  found = [w for w in heard if 'one seed' in str(w.message)]
+  assert bool(found) == told
 
 
 @pytest.mark.parametrize('count', [1, 2, 4])

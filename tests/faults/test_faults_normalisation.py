@@ -17,7 +17,7 @@ from arl import episode
 from arl.evaluate import behavior
 from arl.kernels import aggregations
 from arl.methods import terms
-from arl.train import optimizers, sharding, state, step
+from arl.train import context, optimizers, sharding, state, step
 
 pytestmark = pytest.mark.usefixtures('compiled_once')
 # What every sequence of tokens weighs the same in, and what every token does.
@@ -29,13 +29,14 @@ NOTHING = {'imitation': {}}
 
 
 @functools.cache
-def take(mean, microbatch, mesh):
+def take(mean, microbatch, mesh, parts=1):
   """A compiled step of the planted policy, and its start."""
   method = arl.method(terms.imitation(1.0, MEANS[mean]))
-  placed = sharding.make_mesh(data=mesh)
+  placed = sharding.make_mesh(data=mesh, context=parts)
+  forward = context.split(plain.planted, sharding.layout(placed))
   tx = optax.sgd(1.0)
   update = step.make_train_step(
-    plain.planted, method, tx, microbatch=microbatch, mesh=placed
+    forward, method, tx, microbatch=microbatch, mesh=placed
   )
 
   def run(rows):
@@ -59,6 +60,12 @@ def test_21_a_mean_is_of_the_update_not_of_its_pieces(microbatch, mesh):
   np.testing.assert_allclose(found(RANKS), [1.25, 1.25], rtol=1e-6)
   with_nothing = [TWO[0], [], [], [], TWO[1]]  # a piece without a token
   np.testing.assert_allclose(found(with_nothing), [1.5, 1.5], rtol=1e-6)
+
+
+@pytest.mark.parametrize('mean, want', [('tokens', 1.25), ('sequences', 1.5)])
+def test_21_sequences_cut_over_devices_have_one_denominator(mean, want):
+  found = take(mean, 2, 2, parts=2)(RANKS)
+  np.testing.assert_allclose(found, [want, want], rtol=1e-6)
 
 
 rows = st.lists(
