@@ -120,6 +120,21 @@ ENTRY %main (l: f32[{left}], r: f32[{right}]) -> f32[{made}] {{
   assert counting.count(text, 1).flops == flops
 
 
+def test_a_product_in_groups_counts_all_its_rows():
+  text = """HloModule grouped
+
+ENTRY %main (n: s32[4], x: bf16[64,32], w: bf16[4,32,16]) -> f32[64,16] {
+  %n = s32[4] parameter(0)
+  %x = bf16[64,32] parameter(1)
+  %w = bf16[4,32,16] parameter(2)
+  ROOT %ragged-dot-none.1 = f32[64,16] custom-call(%n, %x, %w), custom_call_target="tpu_custom_call"
+}
+"""  # noqa: E501
+  costs = counting.count(text, 1)
+  assert costs.flops == 2 * 64 * 32 * 16
+  assert costs.bytes == 16 + 2 * 64 * 32 + 2 * 4 * 32 * 16 + 4 * 64 * 16
+
+
 def test_the_dearest_branch_counts():
   text = """HloModule branches
 
