@@ -120,7 +120,7 @@ def muon(
 
 
 def critic_first(
-  *, base: Mapping[str, Any], every: int, alone: int
+  *, base: Mapping[str, Any], every: ranges.Count, alone: ranges.Lag
 ) -> optax.GradientTransformation:
   """The critic learns faster, and before, the policy.
 
@@ -137,15 +137,13 @@ def critic_first(
     alone: updates of the critic before those.
 
   Raises:
-    ValueError: `every` below 1 or `alone` below 0, or no critic to train.
+    ValueError: no critic to train, or a number of the base out of its range.
   """
-  if every < 1 or alone < 0:
-    raise ValueError(
-      f'critic_first: every is {every} and alone {alone}; set the first to 1 or'
-      ' more, the second to 0 or more.'
-    )
   keywords = dict(base)
-  tx = names.resolve(keywords.pop('name'), 'arl.train')(**keywords)
+  name = keywords.pop('name')
+  function = names.resolve(name, 'arl.train')
+  ranges.check(name, function, keywords)
+  tx = function(**keywords)
   due = lambda n: (n >= alone) & ((n - alone) % every == every - 1)
   parts = {'critic': tx, 'policy': optax.conditionally_mask(tx, due)}
   return optax.partition(parts, _critic_or_policy)

@@ -2,11 +2,12 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import ml_collections
 import numpy as np
 import optax
 import pytest
 
-from arl.train import optimizers
+from arl.train import build, optimizers
 
 PLAIN = {
   'lr': 0.1,
@@ -164,10 +165,18 @@ def test_the_critic_has_its_own_norm():
 
 
 def test_a_critic_that_cannot_come_first_is_refused():
-  base = {'name': 'optimizers.adamw', **PLAIN}
-  for keywords in ({'every': 0, 'alone': 0}, {'every': 1, 'alone': -1}):
-    with pytest.raises(ValueError, match='critic_first: every is'):
-      optimizers.critic_first(base=base, **keywords)
-  tx = optimizers.critic_first(base=base, every=2, alone=0)
+  block = {
+    'name': 'optimizers.critic_first',
+    'base': {'name': 'optimizers.adamw', **PLAIN},
+    'every': 2,
+    'alone': 0,
+  }
   with pytest.raises(ValueError, match='there is no value head'):
-    tx.init({'w': jnp.zeros(2)})
+    build.named(ml_collections.ConfigDict(block), 'arl.train').init(
+      {'w': jnp.zeros(2)}
+    )
+  slow = {**block['base'], 'lr': -1.0}
+  for key, value in (('every', 0), ('alone', -1), ('base', slow)):
+    given = ml_collections.ConfigDict({**block, key: value})
+    with pytest.raises(ValueError, match='must be in'):
+      build.named(given, 'arl.train')
