@@ -3,16 +3,18 @@
 That losses and gradients stay is in test_partition.
 """
 
+import functools
 import re
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 import tiny
 
 from arl.methods import compose, grpo
-from arl.models import functional, sizes, transformer
+from arl.models import critics, functional, heads, sizes, transformer
 from arl.train import build, context, forward, routing, sharding, state, step
 
 MESH = {'context': 4}
@@ -54,15 +56,50 @@ def test_nothing_is_gathered_but_keys_and_values():
   assert max(found) == ROWS * WIDTH * KEYS < ROWS * WIDTH * HIDDEN
 
 
-def test_experts_that_are_replayed():
+@functools.cache
+def read(axes):
+  """Every column that a forward pass can make, on a mesh."""
   mixture = sizes.Mixture(4, 2, 8)
-  run, (now, columns, credits) = update(mixture)
+  model = transformer.make(
+    tiny.size(16)._replace(width=HIDDEN, layers=2, mixture=mixture)
+  )
+  mesh = sharding.make_mesh(**dict(axes))
+  lying = sharding.layout(mesh)
+  model = functional.placed(model, lying)
+  run = forward.make(model, temperature=1.0, chunk=8, teacher=model)
+  run = context.split(run, lying)
+  params, other = (model.init(jax.random.key(i)) for i in range(2))
+  head = {**heads.with_value_head(params, HIDDEN), 'norm': other['norm']}
+  head = critics.with_trunk(head)
+  head[functional.VALUE_HEAD]['weight'] = jnp.linspace(-1, 1, HIDDEN)
   rng = np.random.default_rng(0)
-  given = np.argsort(rng.random((ROWS, WIDTH, 2, 4)), -1)[..., :2]
-  columns = {**columns, routing.COLUMN: given.astype(np.int32)}
-  placed = sharding.shard_rows(columns, sharding.make_mesh(**MESH))
-  _, facts = run(now, placed, credits)
-  assert np.isfinite(facts['loss/total'])
+  chosen = np.argsort(rng.random((ROWS, WIDTH, 2, 4)), -1)[..., :2]
+  episodes = tiny.episodes(1, 4, longest=16)
+  columns = tiny.columns(episodes, rows=ROWS, width=WIDTH)
+  columns[routing.COLUMN] = chosen.astype(np.int32)
+  columns['old_ids'] = rng.integers(0, 16, (ROWS, WIDTH, 3)).astype(np.int32)
+  placed = [sharding.shard_params(x, mesh) for x in (head, other)]
+  columns = sharding.shard_rows(columns, mesh)
+  pass_ = jax.jit(lambda head, other, c: run(head, c, WANT, taught=other))
+  return jax.device_get(pass_(*placed, columns)), columns
+
+
+WANT = heads.COLUMNS - {'value_logits'} | {'rerouted', 'own_logp'}
+
+
+@pytest.mark.parametrize(
+  'axes', [(('context', 4),), (('context', 2), ('fsdp', 2), ('tensor', 2))]
+)
+def test_every_column_is_that_of_one_device(axes, compiled_once):
+  del compiled_once
+  made, columns = read(axes)
+  wanted, _ = read(())
+  assert made.keys() == WANT
+  mask = np.asarray(columns['mask'])
+  assert mask[:, WIDTH // 2].any() and not mask[:, 0].any()
+  for name, x in wanted.items():
+    assert np.any(x[mask] != 0), name
+    np.testing.assert_allclose(made[name], x, atol=2e-5, err_msg=name)
 
 
 @pytest.mark.parametrize(
