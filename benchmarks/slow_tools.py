@@ -19,9 +19,9 @@ WAYS: dict[str, dict] = {
   'plain': {'rollout.strategy': 'strategies.multi_turn'},
   'own_pace': {},
   'ahead': {
-    'rollout.ahead': 2,
+    'rollout.ahead': 3,
     'rollout.window': 96,
-    'prompts.in_flight': 64,
+    'prompts.in_flight': 48,
   },
 }
 
@@ -75,5 +75,7 @@ def get_config(arg: str | None = None):
     'most': SECONDS[1],
   }
   config.update_from_flattened_dict(WAYS[chosen['way']])
+  if config.rollout.ahead and not chosen['quick']:  # a slot for each episode
+    config.engine.slots = config.prompts.in_flight * config.prompts.samples
   config.eval.update(every=config.steps, tasks=8, final_tasks=8)
   return config
