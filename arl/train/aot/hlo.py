@@ -132,7 +132,9 @@ def group_size(attributes: str, devices: int) -> int:
     attributes: of the instruction; `replica_groups` in any of XLA's forms.
     devices: of the program, which an empty list of groups means.
   """
-  mesh = re.search(r'replica_groups=mesh\[([^\]]*)\] ?\{([^}]*)\}', attributes)
+  # Which device stands where in the mesh may come between.
+  named = r'replica_groups=mesh\[([^\]]*)\][^{]*\{([^}]*)\}'
+  mesh = re.search(named, attributes)
   if mesh:
     axes = {
       name: int(size) for name, size in re.findall(r"'(\w+)'=(\d+)", mesh[1])

@@ -54,6 +54,7 @@ def test_fast_memory_is_told_apart():
     ("replica_groups=mesh['axis_0'=1,'axis_1'=8] {'axis_1'}", 8),
     ("replica_groups=mesh['a'=4,'b'=8] {'a','b'}", 32),
     ("replica_groups=mesh['a'=16] {'a':(1)4}", 4),
+    ("replica_groups=mesh['a'=2,'b'=8], device_ids=([8,2]T(1,0)) {'b'}", 8),
     ('replica_groups={}', 16),
     ('channel_id=1', 16),
   ],
