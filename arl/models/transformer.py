@@ -139,10 +139,11 @@ class Decoder(nnx.Module):
     return hidden, self._listed(found, tokens.shape)
 
   def _embedded(self, tokens, layout):
-    if not layout or not layout.splits_tokens:
-      return self.embed(tokens)
-    table = layout_lib.whole(layout, self.embed.embedding[...])
-    return jnp.take(table.astype(self.dtype), tokens, axis=0)
+    if layout and layout.splits_tokens:
+      table = layout_lib.whole(layout, self.embed.embedding[...])
+      return jnp.take(table.astype(self.dtype), tokens, axis=0)
+    states = self.embed(tokens)
+    return layout_lib.by_rows(layout, states) if layout else states
 
   def _remat(self, run):
     if not self.size.mixture:
