@@ -2,7 +2,9 @@
 
 import json
 import os
+import signal
 import sys
+from collections.abc import Callable
 
 import jax
 import tiny
@@ -12,12 +14,21 @@ from arl.train import loop, processes
 
 def dying(at: int):
   """The letters, where one process ends in its so manieth action."""
+  return _meeting(at, lambda: os._exit(3))
+
+
+def interrupted(at: int):
+  """The letters, where one process is told to stop in that action."""
+  return _meeting(at, lambda: os.kill(os.getpid(), signal.SIGINT))
+
+
+def _meeting(at: int, what: Callable[[], None]):
   env, left = tiny.letters(), [at]
 
   def step(state, text):
     left[0] -= 1
-    if left[0] < 0 and jax.process_index() == 1:
-      os._exit(3)
+    if not left[0] and jax.process_index() == 1:
+      what()
     return env.step(state, text)
 
   return env._replace(step=step)

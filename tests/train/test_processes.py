@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -127,6 +128,21 @@ def test_a_process_that_dies_ends_the_others(
   assert 'another process ended before' in made[0][2] or (
     'JAX distributed service' in made[0][2]
   )
+
+
+@pytest.mark.slow
+def test_stopping_one_stops_all_after_their_step(
+  tmp_path, model_folder, compiled_once
+):
+  blocks = settings(
+    {'data': 2},
+    steps=9,
+    env={'name': 'one_of_several.interrupted', 'at': 60},
+  )
+  made = ended(start(2, tmp_path, model_folder, blocks, compiled_once))
+  assert [code for code, _, _ in made] == [0, 0], made
+  assert re.search(r'stopped after step \d; its checkpoint', made[0][1])
+  assert not (tmp_path / 'final').exists()
 
 
 # Without another process.
