@@ -83,7 +83,7 @@ P = np.log([0.5, 0.3, 0.15, 0.05])
 
 def test_28_a_truncated_sampler_says_what_it_sampled_from():
   keys = sampler.fold(0, np.arange(200)[:, None])
-  ids, logp = sampler.choose(
+  ids, logp = jax.jit(sampler.choose, static_argnums=2)(
     jnp.broadcast_to(jnp.float32(P), (200, 4)),
     keys,
     sampler.Rule(False, True),
@@ -148,10 +148,9 @@ def test_29_counts_and_sums_do_not_stall():
   np.testing.assert_allclose(weights[0, 1], 1 / 4099, rtol=1e-6)
 
 
-@pytest.mark.parametrize('dtype', ['float32', 'bfloat16'])
-def test_29_with_the_same_weights_the_ratio_is_exactly_one(dtype):
+def test_29_with_the_same_weights_the_ratio_is_exactly_one():
   """The old pass is the training pass: nothing clips on noise."""
-  model, params = plain.uneven(dtype=dtype)
+  model, params = plain.uneven(dtype='bfloat16')
   rolled = [
     plain.made([1, *ids], [0, *[1] * len(ids)], rewards=i, logp=[0, *logp])
     for i, (ids, logp) in enumerate(

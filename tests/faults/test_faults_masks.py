@@ -253,31 +253,44 @@ def packed(first, second, width):
   return plain.columns([first, second], width=width, place=pack.pack)
 
 
+SEEN = ('tokens', 'positions', 'segments', 'mask')
+A = plain.made([1, 2, 3], [0, 1, 1], id='a')
+B = plain.made([4, 5], [0, 1], id='b')
+
+
+@functools.cache
+def read():
+  """(parameters, compiled (parameters, columns) -> log-probs) of a model."""
+  model, params = plain.uneven()
+  run = forward.make(model, temperature=1.0, chunk=0)
+  want = frozenset({'logp'})
+  return params, jax.jit(
+    lambda params, batch: run(params, {n: batch[n] for n in SEEN}, want)['logp']
+  )
+
+
 @pytest.mark.parametrize('width', [5, 9], ids=['full', 'padded'])
 def test_08_what_shares_a_row_is_alone(width):
-  a = plain.made([1, 2, 3], [0, 1, 1], id='a')
-  b = plain.made([4, 5], [0, 1], id='b')
-  batch = packed(a, b, width)
+  batch = packed(A, B, width)
   assert batch['positions'][0, :5].tolist() == [0, 1, 2, 0, 1]
   assert batch['segments'][0, :5].tolist() == [1, 1, 1, 2, 2]
   assert batch['mask'][0, :5].tolist() == [False, True, True, False, True]
-  model, params = plain.uneven()
-  run = forward.make(model, temperature=1.0, chunk=0)
+  params, logp = read()
+  seen = {n: batch[n] for n in SEEN}
+  alone = plain.columns([B], rows=2, width=width)
+  found = logp(params, seen)[0, 4]
+  one = logp(params, {n: alone[n] for n in SEEN})[0, 1]
+  np.testing.assert_allclose(found, one, atol=1e-5)
+  other = packed(A._replace(tokens=np.int32([7, 8, 9])), B, width)
+  assert logp(params, {n: other[n] for n in SEEN})[0, 4] == found
 
-  @jax.jit
-  def logp(params, batch):
-    return run(params, batch, frozenset({'logp'}))['logp'][0]
 
-  seen = {n: batch[n] for n in ('tokens', 'positions', 'segments', 'mask')}
-  alone = {n: plain.columns([b], width=width)[n][:1] for n in seen}
-  pad = {n: np.pad(x, ((0, 1), (0, 0))) for n, x in alone.items()}
-  found = logp(params, seen)[4]
-  np.testing.assert_allclose(found, logp(params, pad)[1], atol=1e-5)
-  a = a._replace(tokens=np.int32([7, 8, 9]))
-  other = packed(a, b, width)
-  assert logp(params, {n: other[n] for n in seen})[4] == found
-  of_b = lambda params: logp(params, seen)[4]
-  slope = jax.jit(jax.grad(of_b))(params)['embed']['embedding']
+def test_08_no_gradient_goes_from_one_to_the_other():
+  params, logp = read()
+  batch = packed(A, B, 9)
+  seen = {n: batch[n] for n in SEEN}
+  of_b = jax.jit(jax.grad(lambda params: logp(params, seen)[0, 4]))
+  slope = of_b(params)['embed']['embedding']
   assert not np.any(slope[1:4]) and np.any(slope[4])
 
 

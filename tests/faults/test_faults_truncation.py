@@ -4,6 +4,7 @@ from typing import Any, cast
 
 import hypothesis
 import hypothesis.strategies as st
+import jax
 import jax.numpy as jnp
 import numpy as np
 import plain
@@ -44,7 +45,7 @@ def test_46_zero_for_what_was_cut_off_and_nothing_else():
 def centered(members):
   method = arl.method(arl.make('grpo.dr_grpo'))
   batch = plain.columns(members)
-  return np.asarray(method.credit(batch)['policy']['advantage'])[:, 1]
+  return np.asarray(jax.jit(method.credit)(batch)['policy']['advantage'])[:, 1]
 
 
 def test_46_out_of_the_baseline_and_the_loss():
@@ -66,7 +67,7 @@ def test_46_out_of_the_loss_alone():
   batch['truncated'] = np.broadcast_to(
     np.array([[how == 'length'] for how in FINISHES]), batch['mask'].shape
   )
-  credits = method.credit(batch)
+  credits = jax.jit(method.credit)(batch)
   weights = np.asarray(method.weigh(batch, credits)['policy'])[:, 1]
   np.testing.assert_allclose(weights, [1 / 3, 0, 1 / 3, 1 / 3])
 
