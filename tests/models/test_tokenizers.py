@@ -7,9 +7,10 @@ import sys
 
 import hypothesis
 import hypothesis.strategies as st
+import jax
 import pytest
 
-from arl.models import tokenizers
+from arl.models import sizes, tokenizers, transformer
 
 PRINTABLE = ''.join(map(chr, range(32, 127))) + '\n'
 
@@ -88,6 +89,20 @@ def test_check_vocab():
   tokenizers.check_vocab(_characters(), 102)
   with pytest.raises(ValueError, match='up to 101, 102 with 0.* is 101;'):
     tokenizers.check_vocab(_characters(), 101)
+
+
+def test_a_model_knows_the_ids_of_its_tokenizer_alone():
+  size = sizes.tiny(104)
+  model = transformer.make(size)
+  cut = tokenizers.known(_characters(), model)
+  assert (model.vocab, cut.vocab) == (104, 102)
+  params = jax.eval_shape(model.init, jax.random.key(0))
+  hidden = jax.ShapeDtypeStruct((3, size.width), 'float32')
+  assert jax.eval_shape(cut.logits, params, hidden).shape == (3, 102)
+  whole = transformer.make(sizes.tiny(102))
+  assert tokenizers.known(_characters(), whole) is whole
+  with pytest.raises(ValueError, match="model's vocabulary is 101"):
+    tokenizers.known(_characters(), transformer.make(sizes.tiny(101)))
 
 
 def test_only_the_notice_is_hidden():
