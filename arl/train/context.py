@@ -8,6 +8,8 @@ token, is given the last one of the part before. Columns are small; they enter
 and leave split by rows, as all of a method's arithmetic has them.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import ml_collections
@@ -51,7 +53,7 @@ def split(
   return whole
 
 
-def before(axis: str):
+def before(axis: str) -> Callable[[jax.Array], jax.Array]:
   """[B, N, ...] -> the same one token later, across the parts of a row.
 
   What stands before the first token of a row means nothing.
