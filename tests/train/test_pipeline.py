@@ -1,13 +1,18 @@
 """Runs whose rollouts run ahead: how old, how often, and what a kill costs."""
 
+import asyncio
 import itertools
 import json
+import threading
 import time
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
 
+from arl.rollout import local
 from arl.train import (
   carried,
   engines,
@@ -152,20 +157,44 @@ def test_after_a_kill_nothing_is_lost_or_trained_on_twice(
   assert not set(before + after) & set(end.items)
 
 
+class OneByOne:
+  """An engine that computes each request alone, from its first token on.
+
+  What is asked beside it, and before, changes no bit.
+  """
+
+  def __init__(self, loaded, seed):
+    self._engine = local.LocalEngine(
+      loaded.model, loaded.params, slots=1, context=24, seed=seed
+    )
+    self._given, self._lock = (loaded.params, 0), threading.Lock()
+    self.score, self.compiles = self._engine.score, self._engine.compiles
+
+  def set_params(self, params, version):
+    self._given = jax.tree.map(jnp.copy, params), version
+
+  def generate(self, requests, sampling):
+    return [self._one(request, sampling) for request in requests]
+
+  async def sample(self, request, sampling):
+    return await asyncio.to_thread(self._one, request, sampling)
+
+  def _one(self, request, sampling):
+    with self._lock:
+      self._engine.set_params(*self._given)
+      return self._engine.generate([request], sampling)[0]
+
+
 def test_at_bound_0_the_queue_gives_the_batches_of_the_plain_loop(
   model_folder, tmp_path, monkeypatch
 ):
   """Bit for bit: parameters, the state of the optimizer, and metrics."""
   plain = settings(model_folder, rollout={'ahead': 0, 'window': 0})
-  plain.prompts.in_flight = 0
-  plain.steps = 4
+  plain.prompts.in_flight, plain.steps = 0, 4
 
   def embedded(config, loaded, tokenizer):
     del tokenizer
-    return engines.InFlight(
-      loaded.model, loaded.params, slots=16, context=24, seed=config.seed,
-      mode='retract',
-    )  # fmt: skip
+    return OneByOne(loaded, config.seed)
 
   def queued(run):
     config = run.config.copy_and_resolve_references()
