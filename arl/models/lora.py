@@ -28,7 +28,7 @@ _KERNEL = 'kernel'
 class Linear(nnx.Linear):
   """A projection, with what its adapter adds where it was given one."""
 
-  adapter = None
+  adapter: Any = None
 
   def __call__(self, inputs, out_sharding=None):
     made = super().__call__(inputs, out_sharding)
