@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from arl.models import lora, rope, sizes
+from arl.models import blocks, lora, remat, rope, sizes
 
 Pair = tuple[jax.Array, jax.Array]
 
@@ -35,9 +35,15 @@ class Attention(nnx.Module):
   def __call__(self, x, angles, mask, store):
     query, key = self.queries_and_keys(x, angles, mask.shape[:2])
     value = self.value(x).reshape(key.shape)
+    query, key, value = (
+      remat.name(made, remat.PRODUCTS) for made in (query, key, value)
+    )
     keys, values = store(key, value)
-    mixed = _attend(query, keys, values, mask).reshape(len(x), -1)
-    return self.out(mixed), (keys, values)
+    if isinstance(mask, blocks.Causal):
+      mixed = blocks.attend(query, keys, values, mask.segments)
+    else:
+      mixed = _attend(query, keys, values, mask)
+    return self.out(mixed.reshape(len(x), -1)), (keys, values)
 
   def maxima(self, x, angles, mask):
     query, key = self.queries_and_keys(x, angles, mask.shape[:2])

@@ -14,11 +14,12 @@ import jax.numpy as jnp
 from flax import nnx
 
 from arl.models import attention as attention_lib
+from arl.models import blocks, functional, lora, rope, sizes
 from arl.models import experts as experts_lib
-from arl.models import functional, lora, rope, sizes
 from arl.models import layout as layout_lib
+from arl.models import remat as remat_lib
 
-REMAT = ('none', 'layer')
+REMAT = remat_lib.KINDS
 Pair = attention_lib.Pair
 
 
@@ -31,8 +32,9 @@ def make(
     size: its sizes.
     dtype: what it computes in and what its cache holds. Norms, softmax, rotary
       tables and logits are float32 whatever it is; so are new parameters.
-    remat: 'none', or 'layer' to keep only the input of each layer, and the
-      experts that it chose, for the backward pass of `apply`.
+    remat: what is saved of a layer for the backward pass of `apply` beside its
+      input, one of REMAT: 'none' to save all, 'products' for what products of
+      matrices gave, 'attention' for what attention did, 'layer' for nothing.
 
   Raises:
     ValueError: sizes that do not fit together, or an unknown remat.
@@ -116,12 +118,16 @@ class Decoder(nnx.Module):
 
   def apply(self, tokens, positions, segments, remat, experts, paths, layout):
     angles = self.angles(positions)
+    mask: jax.Array | blocks.Causal
     if paths is not None:
       mask, store = attention_lib.along(paths, positions)
     elif layout and layout.splits_tokens:
       mask, store = attention_lib.across(segments, layout.tokens)
     else:
-      mask, store = attention_lib.causal(segments), attention_lib.by_head
+      mask, store = blocks.Causal(segments), attention_lib.by_head
+    # Where each device sees but its part of the tokens it cannot tell.
+    whole = not layout or not layout.splits_tokens
+    live = jnp.any(segments != 0) if whole else None
     x = self._embedded(tokens.reshape(-1), layout)
     found = []
     for i, layer in enumerate(self.layers):
@@ -129,11 +135,16 @@ class Decoder(nnx.Module):
       if experts is not None:
         given = experts[:, :, i].reshape(len(x), -1)
 
-      def run(x, layer=layer, given=given):
+      graph, params = nnx.split(layer)
+
+      def run(params, x, graph=graph, given=given):
+        layer = nnx.merge(graph, params)
         x, _, chosen = layer(x, angles, mask, store, given, layout)
         return x, chosen
 
-      x, chosen = self._remat(run)(x) if remat == 'layer' else run(x)
+      if remat != 'none':
+        run = remat_lib.again(run, remat, live)
+      x, chosen = run(params, x)
       found.append(chosen)
     hidden = self.norm(x).reshape(*tokens.shape, -1)
     return hidden, self._listed(found, tokens.shape)
@@ -142,15 +153,9 @@ class Decoder(nnx.Module):
     if layout and layout.splits_tokens:
       table = layout_lib.whole(layout, self.embed.embedding[...])
       return jnp.take(table.astype(self.dtype), tokens, axis=0)
-    states = self.embed(tokens)
+    # Of the whole table, so that its gradient is summed in float32.
+    states = self.embed.embedding[...][tokens].astype(self.dtype)
     return layout_lib.by_rows(layout, states) if layout else states
-
-  def _remat(self, run):
-    if not self.size.mixture:
-      return jax.checkpoint(run)
-    # Computed again, a router could choose again.
-    names = jax.checkpoint_policies.save_only_these_names(experts_lib.CHOSEN)
-    return jax.checkpoint(run, policy=names)
 
   def attention_maxima(self, tokens, positions, segments):
     angles, mask = self.angles(positions), attention_lib.causal(segments)
@@ -218,7 +223,7 @@ class Layer(nnx.Module):
     self,
     x: jax.Array,
     angles: Pair,
-    mask: jax.Array,
+    mask: jax.Array | blocks.Causal,
     store: Callable,
     given: jax.Array | None = None,
     layout: layout_lib.Layout | None = None,
@@ -229,7 +234,7 @@ class Layer(nnx.Module):
     the layer would choose, whatever was given; None where it has none.
     """
     mixed, pair = self.attention(self.attention_norm(x), angles, mask, store)
-    x = x + mixed
+    x = remat_lib.name(x + mixed, remat_lib.MIDDLE)
     if isinstance(self.mlp, Mlp):
       return x + self.mlp(self.mlp_norm(x)), pair, None
     made, chosen = self.mlp(self.mlp_norm(x), given, layout)
@@ -248,7 +253,8 @@ class Mlp(nnx.Module):
     self.down = linear(size.mlp_width, size.width)
 
   def __call__(self, x):
-    return self.down(jax.nn.silu(self.gate(x)) * self.up(x))
+    keep = lambda made: remat_lib.name(made, remat_lib.PRODUCTS)
+    return self.down(jax.nn.silu(keep(self.gate(x))) * keep(self.up(x)))
 
 
 def _store(keys, values, positions, *new: jax.Array) -> Pair:
