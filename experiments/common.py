@@ -57,6 +57,7 @@ def base() -> ml_collections.ConfigDict:
       'engine': {
         'slots': 256,
         'dtype': '',
+        'cache': '',
         'urls': '',
         'sync': 'sync.disk',
         'folder': '',

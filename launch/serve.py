@@ -18,7 +18,14 @@ from absl import app, flags
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
-from arl.models import hf, hf_files, sizes, tokenizers
+from arl.models import (
+  cached,
+  hf,
+  hf_files,
+  sizes,
+  tokenizers,
+  transformer,
+)
 from arl.rollout import continuous, server
 from arl.rollout.server import state as server_state
 from launch import start
@@ -33,6 +40,9 @@ _CONTEXT = flags.DEFINE_integer(
 _SEED = flags.DEFINE_integer('seed', 0, 'Of all randomness.', 0)
 _QUEUE = flags.DEFINE_integer('max_queue', 4096, 'The most that wait.', 0)
 _DTYPE = flags.DEFINE_string('dtype', 'float32', 'What it computes in.')
+_CACHE = flags.DEFINE_enum(
+  'cache', '', cached.KINDS, "What it keeps of keys and values; '' for all."
+)
 _VERSION = flags.DEFINE_string(
   'weight_version', '0', 'The name of the first weights.'
 )
@@ -79,6 +89,7 @@ def serving(
   seed: int,
   max_queue: int,
   dtype: str = 'float32',
+  cache: str = '',
   version: str = '0',
   ids_only: bool = False,
 ) -> server_state.Serving:
@@ -93,7 +104,7 @@ def serving(
     tokenizer = tokenizers.load(folder)
     tokenizers.check_vocab(tokenizer, loaded.sizes.vocab)
   made = continuous.ContinuousEngine(
-    loaded.model,
+    transformer.make(loaded.sizes, dtype, cache=cache),
     loaded.params,
     slots=slots,
     context=context or loaded.sizes.context,
@@ -120,6 +131,7 @@ def main(argv: list[str]) -> None:
     seed=_SEED.value,
     max_queue=_QUEUE.value,
     dtype=_DTYPE.value,
+    cache=_CACHE.value,
     version=_VERSION.value,
     ids_only=_IDS_ONLY.value,
   )

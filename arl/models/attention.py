@@ -1,7 +1,8 @@
 """Grouped-query attention with rotary positions, and the norm before it.
 
-What a token sees is a mask; where keys and values come from is a function, so
-that a full sequence and a cache run the same code.
+What a token of a full sequence sees is a mask; where its keys and values come
+from is a function. What is kept for sampling is the business of
+`arl.models.cached`.
 """
 
 import functools
@@ -12,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from arl.models import blocks, lora, remat, rope, sizes
+from arl.models import blocks, cached, lora, remat, rope, sizes
 
 Pair = tuple[jax.Array, jax.Array]
 
@@ -44,6 +45,14 @@ class Attention(nnx.Module):
     else:
       mixed = _attend(query, keys, values, mask)
     return self.out(mixed.reshape(len(x), -1)), (keys, values)
+
+  def extend(self, x, angles, positions, kept):
+    """The same of new tokens [B*N, W], positions [B, N], after what is kept."""
+    query, key = self.queries_and_keys(x, angles, positions.shape)
+    value = self.value(x).reshape(key.shape)
+    kept = cached.write(kept, positions, key, value)
+    mixed = cached.attend(query, kept, positions).reshape(len(x), -1)
+    return self.out(mixed), kept
 
   def maxima(self, x, angles, mask):
     query, key = self.queries_and_keys(x, angles, mask.shape[:2])
@@ -132,17 +141,6 @@ def along(
 def by_head(keys: jax.Array, values: jax.Array) -> Pair:
   """[B, T, K, D] -> [B, K, T, D], both."""
   return keys.swapaxes(1, 2), values.swapaxes(1, 2)
-
-
-def write(cache: jax.Array, positions: jax.Array, new: jax.Array) -> jax.Array:
-  """Puts what is new, [B, N, H, D], into slots [B, N] of [B, H, S, D].
-
-  A slot that the cache does not have, -1 or past its end, drops it.
-  """
-  rows = jnp.arange(positions.shape[0])[:, None]
-  # A negative index would count from the end; one past it is dropped.
-  slots = jnp.where(positions < 0, cache.shape[2], positions)
-  return cache.at[rows, :, slots].set(new, mode='drop')
 
 
 def _attend(

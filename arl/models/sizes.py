@@ -98,6 +98,25 @@ class Sizes(NamedTuple):
   mixture: Mixture | None = None
 
 
+def check_mixture(mixture: Mixture, layers: int) -> None:
+  """Refuses experts that no decoder of so many layers can have.
+
+  Raises:
+    ValueError: too many are chosen, or the layers without any are wrong.
+  """
+  if not 1 <= mixture.chosen <= mixture.experts:
+    raise ValueError(
+      f'a token chooses {mixture.chosen} of {mixture.experts} experts; set'
+      ' Mixture.chosen to 1 up to Mixture.experts.'
+    )
+  dense = mixture.dense
+  if not set(dense) < set(range(layers)) or list(dense) != sorted(set(dense)):
+    raise ValueError(
+      f'layers {dense} of {layers} are without experts; name some of them, in'
+      ' order, and not all: without any set Sizes.mixture to None.'
+    )
+
+
 def tiny(vocab: int = 97) -> Sizes:
   """The smallest that still has groups of heads; for tests."""
   return Sizes(

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from arl.models import attention as attention_lib
-from arl.models import blocks, functional, lora, rope, sizes
+from arl.models import blocks, cached, functional, lora, rope, sizes
 from arl.models import experts as experts_lib
 from arl.models import layout as layout_lib
 from arl.models import remat as remat_lib
@@ -24,22 +24,27 @@ Pair = attention_lib.Pair
 
 
 def make(
-  size: sizes.Sizes, dtype: str = 'float32', remat: str = 'none'
+  size: sizes.Sizes,
+  dtype: str = 'float32',
+  remat: str = 'none',
+  cache: str = '',
 ) -> functional.Model:
   """A decoder as pure functions.
 
   Args:
     size: its sizes.
-    dtype: what it computes in and what its cache holds. Norms, softmax, rotary
-      tables and logits are float32 whatever it is; so are new parameters.
+    dtype: what it computes in. Norms, softmax, rotary tables and logits are
+      float32 whatever it is; so are new parameters.
     remat: what is saved of a layer for the backward pass of `apply` beside its
       input, one of REMAT: 'none' to save all, 'products' for what products of
       matrices gave, 'attention' for what attention did, 'layer' for nothing.
+    cache: what `extend` keeps, one of cached.KINDS; '' for what it computes in.
 
   Raises:
-    ValueError: sizes that do not fit together, or an unknown remat.
+    ValueError: sizes that do not fit together, an unknown remat or cache.
   """
   _check(size, remat)
+  cached.check(cache)
   kind = jnp.dtype(dtype)
   init, bind = functional.pure(lambda rngs: Decoder(size, kind, rngs))
 
@@ -66,10 +71,9 @@ def make(
   def routes(params, tokens, positions, segments):
     return traced(params, tokens, positions, segments)[1]
 
-  def cache(rows, slots):
+  def empty(rows, slots):
     shape = rows, size.kv_heads, slots, size.head_dim
-    empty = lambda: jnp.zeros(shape, kind)
-    pairs = tuple((empty(), empty()) for _ in range(size.layers))
+    pairs = tuple(cached.empty(*shape, kind, cache) for _ in range(size.layers))
     if not size.mixture:
       return pairs
     layers, chosen = listed
@@ -85,7 +89,7 @@ def make(
     attention_maxima,
     routes,
     traced,
-    cache,
+    empty,
     logits,
     size.vocab,
     size.context,
@@ -170,19 +174,16 @@ class Decoder(nnx.Module):
 
   def extend(self, tokens, positions, cache):
     angles = self.angles(positions)
-    slots = jnp.arange(cache[0][0].shape[2])
-    mask = slots[None, None, :] <= positions[:, :, None]
     x = self.embed(tokens.reshape(-1))
     new: list[Any] = []
     found = []
-    for layer, (keys, values) in zip(self.layers, cache):
-      store = functools.partial(_store, keys, values, positions)
-      x, pair, chosen = layer(x, angles, mask, store)
-      new.append(pair)
+    for layer, kept in zip(self.layers, cache):
+      x, kept, chosen = layer.extend(x, angles, positions, kept)
+      new.append(kept)
       found.append(chosen)
     if self.size.mixture:
       listed = self._listed(found, tokens.shape)
-      new.append(attention_lib.write(cache[-1], positions, listed))
+      new.append(cached.list_experts(cache[-1], positions, listed))
     return self.norm(x).reshape(*tokens.shape, -1), tuple(new)
 
   def _listed(self, found, shape):
@@ -235,10 +236,24 @@ class Layer(nnx.Module):
     """
     mixed, pair = self.attention(self.attention_norm(x), angles, mask, store)
     x = remat_lib.name(x + mixed, remat_lib.MIDDLE)
+    x, chosen = self._mlp(x, given, layout)
+    return x, pair, chosen
+
+  def extend(
+    self, x: jax.Array, angles: Pair, positions: jax.Array, kept: cached.Kept
+  ) -> tuple[jax.Array, cached.Kept, jax.Array | None]:
+    """The same of new tokens, positions [B, N], after what is kept."""
+    mixed, kept = self.attention.extend(
+      self.attention_norm(x), angles, positions, kept
+    )
+    x, chosen = self._mlp(x + mixed, None, None)
+    return x, kept, chosen
+
+  def _mlp(self, x, given, layout):
     if isinstance(self.mlp, Mlp):
-      return x + self.mlp(self.mlp_norm(x)), pair, None
+      return x + self.mlp(self.mlp_norm(x)), None
     made, chosen = self.mlp(self.mlp_norm(x), given, layout)
-    return x + made, pair, chosen
+    return x + made, chosen
 
 
 class Mlp(nnx.Module):
@@ -255,12 +270,6 @@ class Mlp(nnx.Module):
   def __call__(self, x):
     keep = lambda made: remat_lib.name(made, remat_lib.PRODUCTS)
     return self.down(jax.nn.silu(keep(self.gate(x))) * keep(self.up(x)))
-
-
-def _store(keys, values, positions, *new: jax.Array) -> Pair:
-  """The cached keys and values with those of new tokens [B, N, H, D]."""
-  put = attention_lib.write
-  return put(keys, positions, new[0]), put(values, positions, new[1])
 
 
 def _check_experts(experts, tokens, listed) -> None:
@@ -285,20 +294,6 @@ def _check(size: sizes.Sizes, remat: str) -> None:
     )
   rope.frequencies(size.rope, size.head_dim)
   if size.mixture:
-    _check_mixture(size.mixture, size.layers)
+    sizes.check_mixture(size.mixture, size.layers)
   if remat not in REMAT:
     raise ValueError(f'remat is one of {REMAT}, not {remat!r}.')
-
-
-def _check_mixture(mixture: sizes.Mixture, layers: int) -> None:
-  if not 1 <= mixture.chosen <= mixture.experts:
-    raise ValueError(
-      f'a token chooses {mixture.chosen} of {mixture.experts} experts; set'
-      ' Mixture.chosen to 1 up to Mixture.experts.'
-    )
-  dense = mixture.dense
-  if not set(dense) < set(range(layers)) or list(dense) != sorted(set(dense)):
-    raise ValueError(
-      f'layers {dense} of {layers} are without experts; name some of them, in'
-      ' order, and not all: without any set Sizes.mixture to None.'
-    )

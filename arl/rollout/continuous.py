@@ -27,6 +27,8 @@ from arl.rollout import (
   tickets,
 )
 
+_SHARE = 0.25  # of the rows that run, before results are looked at
+
 
 class ContinuousEngine:
   """Samples with a model of `arl.models`; safe to call from any thread.
@@ -62,7 +64,7 @@ class ContinuousEngine:
     self._passes = passes.Passes(
       model, params, slots=slots, width=context, seed=seed
     )
-    self._scheduler = scheduler.Scheduler(self._passes, model.experts)
+    self._scheduler = scheduler.Scheduler(self._passes, model.experts, _SHARE)
     self._closed, self._names = False, itertools.count()
     self._inbox: queue.SimpleQueue = queue.SimpleQueue()
     self._thread = threading.Thread(target=self._work, daemon=True)

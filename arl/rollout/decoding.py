@@ -10,11 +10,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from arl.rollout import engine, sampler
+from arl.rollout import engine
 
-CHUNK = 16  # prompt tokens a forward pass
+CHUNK = 16  # tokens that are worth sharing
+_FED = 128  # prompt tokens of all rows that a pass feeds, about
+_LEAST, _MOST = 4, 64  # of one row
 _SHRINK = 4  # batch sizes are slots, slots / 4, slots / 16, ...
 _SMALLEST = 8
+_NARROWEST = 64  # caches are read at widths of 64, 128, 256, ... slots
 # XLA's default fuses sums on CPU in ways that depend on the number of rows.
 _ALIKE = {
   'xla_cpu_experimental_ynn_fusion_type': 'LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT'
@@ -27,6 +30,14 @@ def size(count: int, slots: int) -> int:
   while size // _SHRINK >= max(count, _SMALLEST):
     size //= _SHRINK
   return size
+
+
+def width(tokens: int, most: int) -> int:
+  """The narrowest that passes over caches of `most` slots read for so many."""
+  width = min(_NARROWEST, most)
+  while width < min(tokens, most):
+    width *= 2
+  return min(width, most)
 
 
 @functools.cache
@@ -58,18 +69,6 @@ def check_experts(sampling: engine.Sampling, model: Any) -> None:
     )
 
 
-class Rows(NamedTuple):
-  """The rows of one call: b sequences, S cache slots."""
-
-  slot: Any  # int32 [b], which cache; out of range for a filler row
-  fresh: Any  # bool [b], whether it starts afresh, from the opening
-  tokens: Any  # int32 [b, S], the ids to feed, from column 0
-  start: Any  # int32 [b], how many ids the cache or the opening holds
-  count: Any  # int32 [b], how many ids to feed; 0 for a filler row
-  limit: Any  # int32 [b], the most to sample
-  paths: Any  # int32 [b, n], folded into the seed to keys [b]
-
-
 class Course(NamedTuple):
   """How far b rows are and may go."""
 
@@ -80,33 +79,39 @@ class Course(NamedTuple):
   keys: Any  # typed keys [b]
 
 
-def prefill(model, params, cache, tokens, start, count):
-  """Feeds each row's new ids in chunks; the last one's hidden [b, D]."""
-  offsets = jnp.arange(CHUNK)
+def prefill(model, params, cache, last, tokens, start, count):
+  """Feeds each row's new ids in chunks, the shorter the more rows there are.
+
+  Args:
+    model: the model.
+    params: its weights.
+    cache: of the rows.
+    last: hidden [b, D] of the last token that each holds.
+    tokens: int32 [b, F], the ids to feed, from column 0; F a multiple of 64.
+    start: int32 [b], how many ids the cache holds.
+    count: int32 [b], how many to feed; 0 leaves a row as it is.
+
+  Returns:
+    cache and last.
+  """
+  chunk = _MOST
+  while chunk > _LEAST and chunk * len(tokens) > _FED:
+    chunk //= 2
+  offsets = jnp.arange(chunk)
 
   def feed(i, carry):
     cache, last = carry
-    at = i * CHUNK + offsets[None, :]
+    at = i * chunk + offsets[None, :]
     real = at < count[:, None]
-    ids = jax.lax.dynamic_slice_in_dim(tokens, i * CHUNK, CHUNK, 1)
+    ids = jax.lax.dynamic_slice_in_dim(tokens, i * chunk, chunk, 1)
     positions = jnp.where(real, start[:, None] + at, -1)
     hidden, cache = model.extend(params, ids, positions, cache)
     here = (count[:, None] - 1) == at
     picked = jnp.sum(jnp.where(here[..., None], hidden, 0), axis=1)
     return cache, jnp.where(jnp.any(here, axis=1)[:, None], picked, last)
 
-  first = (tokens[:, :CHUNK],) * 2
-  shape, _ = jax.eval_shape(model.extend, params, *first, cache)
-  last = jnp.zeros((shape.shape[0], shape.shape[2]), shape.dtype)
-  chunks = (jnp.max(count) + CHUNK - 1) // CHUNK
+  chunks = (jnp.max(count) + chunk - 1) // chunk
   return jax.lax.fori_loop(0, chunks, feed, (cache, last))
-
-
-def open_cache(model, params, tokens, count):
-  """The cache of one sequence [1, S] that others begin with."""
-  cache = model.cache(*tokens.shape)
-  start = jnp.zeros_like(count)
-  return prefill(model, params, cache, tokens, start, count)[0]
 
 
 def decode(model, params, cache, last, course, choose, ends, columns, leave):
@@ -187,46 +192,3 @@ def decode(model, params, cache, last, course, choose, ends, columns, leave):
   )
   result = out['ids'], out['told'], out['count'], out['stopped']
   return out['cache'], out['last'], result
-
-
-def continue_rows(model, rule, stop, params, pool, opening, rows, numbers):
-  """One call: cached rows out of the pool, prefill, decode, and back in."""
-  fresh = rows.fresh[:, None, None, None]
-  cache = jax.tree.map(
-    lambda c, o: jnp.where(fresh, o, c), take(pool, rows.slot), opening
-  )
-  cache, last = prefill(
-    model, params, cache, rows.tokens, rows.start, rows.count
-  )
-  b, width = rows.tokens.shape
-  course = Course(
-    length=rows.start + rows.count,
-    done=jnp.zeros(b, jnp.int32),
-    limit=rows.limit,
-    live=rows.count > 0,
-    keys=rows.paths,
-  )
-
-  def choose(logits, keys):
-    ids, *told = sampler.choose(logits, keys, rule, *numbers)
-    return ids, told
-
-  def ends(ids):
-    never = jnp.zeros(b, bool)
-    return functools.reduce(jnp.logical_or, [ids == s for s in stop], never)
-
-  cache, _, result = decode(
-    model, params, cache, last, course, choose, ends, width, (width, b + 1)
-  )
-  return put(pool, rows.slot, cache), result
-
-
-def take(pool: Any, slots: Any) -> Any:
-  """Rows of a pool; zeros for a slot that it does not have."""
-  get = lambda c: c.at[slots].get(mode='fill', fill_value=0)
-  return jax.tree.map(get, pool)
-
-
-def put(pool: Any, slots: Any, rows: Any) -> Any:
-  """The pool with rows in it; those of a slot that it lacks are dropped."""
-  return jax.tree.map(lambda p, c: p.at[slots].set(c, mode='drop'), pool, rows)

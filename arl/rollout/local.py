@@ -1,10 +1,10 @@
 """The embedded engine: sampling in JAX, with the contract of a server.
 
-It keeps a pool of key-value caches, one slot a conversation. A request whose
-tokens continue what its session's slot holds is computed from there on; any
-other starts afresh, and what all of those begin with is computed once. Prompts
-run in chunks and decoding runs until the last row stops, inside one compiled
-function for each batch size, so nothing is compiled for a length.
+A call puts its requests into the slots of a pool of key-value caches and has
+turns taken until all have ended: those that wait are admitted as others end,
+what requests begin with alike is computed once, and what a slot still holds of
+a request's beginning is not computed again. ContinuousEngine does the same for
+requests that come at any time.
 """
 
 import functools
@@ -16,44 +16,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from arl.models import functional, heads
-from arl.rollout import decoding, engine, sampler, stop_text
+from arl.rollout import (
+  decoding,
+  engine,
+  passes,
+  scheduler,
+  stop_text,
+  tickets,
+)
 
-
-class _Slot:
-  """Which ids a cache slot was computed from, and when it was last used."""
-
-  def __init__(self):
-    self.session: Any = None
-    self.ids: list[int] = []
-    self.used = 0
-
-
-def _shared(ids: Sequence[int], tokens: Sequence[int]) -> int:
-  """How many leading tokens a slot holds; at least one stays to be fed."""
-  n = min(len(ids), len(tokens) - 1)
-  return n if list(tokens[:n]) == list(ids[:n]) else 0
-
-
-def _common(sequences: Sequence[Sequence[int]]) -> int:
-  """How many leading tokens all have in common, of each but its last.
-
-  0 where it saves nothing: for less than a chunk, or fewer than two sequences.
-  """
-  if len(sequences) < 2:
-    return 0
-  most = min(len(tokens) for tokens in sequences) - 1
-  heads = np.array([tokens[:most] for tokens in sequences])
-  differ = np.any(heads != heads[0], axis=0)
-  shared = int(np.argmax(differ)) if np.any(differ) else most
-  return shared if shared >= decoding.CHUNK else 0
+# Of the rows that run: those left are then few enough for a smaller batch.
+_SHARE = 0.75
 
 
 class LocalEngine:
-  """Samples with a model of `arl.models` on this machine's devices.
-
-  Attributes:
-    version: of the weights, as `set_params` was told.
-  """
+  """Samples with a model of `arl.models` on this machine's first device."""
 
   def __init__(
     self,
@@ -70,7 +47,7 @@ class LocalEngine:
     Args:
       model: what to sample from.
       params: its weights.
-      slots: the most sequences in one pass; more requests run in turns.
+      slots: the most sequences in one pass; more requests wait for places.
       context: the longest sequence, prompt and samples together, in tokens.
       seed: of all randomness; each request folds its path into it.
       read: ids as text, for samples that a text ends. Such a sample is cut
@@ -86,45 +63,30 @@ class LocalEngine:
         f'engine: a context of {context} tokens exceeds the {model.context}'
         ' that the model was made for; set rollout.context to at most that.'
       )
-    self._model, self._seed, self._read = model, seed, read
-    self._device = jax.local_devices()[0]
-    self._context, self._count = context, slots
-    self._width = -(-context // decoding.CHUNK) * decoding.CHUNK
-    self._pool = jax.device_put(model.cache(slots, self._width), self._device)
-    self._slots = [_Slot() for _ in range(slots)]
-    self._clock = 0
-    self._run: Any = jax.jit(
-      functools.partial(decoding.continue_rows, model),
-      static_argnums=(0, 1),
-      donate_argnums=3,
-      compiler_options=decoding.options(),
+    self._model, self._read, self._context = model, read, context
+    self._passes = passes.Passes(
+      model, params, slots=slots, width=context, seed=seed
     )
-    self._open: Any = jax.jit(
-      functools.partial(decoding.open_cache, model),
-      compiler_options=decoding.options(),
-    )
-    self._nothing = jax.device_put(model.cache(1, self._width), self._device)
-    self._take = jax.jit(
-      lambda pool, slots: pool[-1].at[slots].get(mode='clip')
-    )
-    # Apart, so that a path of another length compiles nothing but this.
-    self._fold = jax.jit(sampler.fold, static_argnums=0)
+    self._scheduler = scheduler.Scheduler(self._passes, model.experts, _SHARE)
     self._score: Any = jax.jit(self._score_rows)
-    self.set_params(params, 0)
+
+  @property
+  def version(self) -> int:
+    """Of the weights, as `set_params` was told."""
+    return self._scheduler.version
 
   def set_params(self, params: functional.Params, version: int) -> None:
     """Takes new weights; every cache of the old ones is forgotten."""
-    self._params = jax.device_put(params, self._device)
-    self.version = version
-    for slot in self._slots:
-      slot.session, slot.ids = None, []
+    self._scheduler.take_weights(params, version)
 
   def compiles(self) -> dict[str, int]:
     """How many times each jitted function was compiled."""
-    return {
-      'engine_generate': self._run._cache_size(),
-      'engine_score': self._score._cache_size(),
-    }
+    own = {'engine_score': self._score._cache_size()}
+    return self._passes.compiles() | own
+
+  def load(self) -> dict[str, int]:
+    """See Scheduler.load."""
+    return self._scheduler.load()
 
   def generate(
     self, requests: Sequence[engine.Request], sampling: engine.Sampling
@@ -142,121 +104,53 @@ class LocalEngine:
     engine.check_requests(
       requests, vocab=self._model.vocab, context=self._context
     )
-    samples: list[engine.Sample] = []
-    for i in range(0, len(requests), self._count):
-      samples += self._generate(requests[i : i + self._count], sampling)
-    return samples
-
-  def _generate(self, requests, sampling):
-    slots = self._assign(requests)
-    size = decoding.size(len(requests), self._count)
-    rows = self._rows(requests, slots, size)
-    opening = self._opening(requests, rows)
-    rows = rows._replace(paths=self._fold(self._seed, rows.paths))
-    for at in slots:
-      self._slots[at].ids = []  # until the pass has succeeded
-    rule = sampler.Rule(
-      greedy=sampling.temperature == 0,
-      truncated=sampling.top_p < 1 or sampling.top_k > 0,
-      entropy=sampling.entropy,
-    )
-    numbers = (
-      jnp.float32(sampling.temperature),
-      jnp.float32(sampling.top_p),
-      jnp.int32(sampling.top_k),
-    )
-    self._pool, result = self._run(
-      rule, sampling.stop, self._params, self._pool, opening, rows, numbers
-    )
-    ids, (logp, *entropy), counts, stopped = jax.device_get(result)
-    routed = self._routed(rows.slot) if sampling.experts else None
-    samples = []
-    for i, request in enumerate(requests):
-      n = int(counts[i])
-      finish = engine.STOP if stopped[i] else engine.LENGTH
-      m = len(request.tokens) + n
-      sample = engine.Sample(
-        tokens=ids[i, :n],
-        logp=logp[i, :n],
-        finish=finish,
-        versions=np.full(n, self.version, np.int32),
-        entropy=entropy[0][i, :n] if entropy else None,
-        experts=None if routed is None else routed[i, : m - 1],
-        cached=int(rows.start[i]),
+    made: list[Any] = [None] * len(requests)
+    rows = [
+      tickets.Ticket(
+        request,
+        sampling,
+        tickets.Wanted(),
+        name='',
+        each=False,
+        sink=functools.partial(_keep, made, i),
+        loop=None,
       )
-      if self._read is not None and sampling.stop_text:
-        sample = stop_text.cut(sample, sampling.stop_text, self._read)
-      engine.check_sample(sample, request, sampling)
-      slot = self._slots[slots[i]]
-      slot.ids = [*request.tokens, *sample.tokens[:-1].tolist()]
-      samples.append(sample)
-    return samples
-
-  def _routed(self, slots) -> np.ndarray:
-    """The experts of each token that slots hold, [b, S, L, K]."""
-    return np.asarray(self._take(self._pool, slots)).swapaxes(1, 2)
-
-  def _assign(self, requests) -> list[int]:
-    """A slot for each request: its session's, else the longest unused."""
-    self._clock += 1
-    owner = {s.session: i for i, s in enumerate(self._slots) if s.ids}
-    taken: dict[int, int] = {}
-    for i, request in enumerate(requests):
-      held = owner.get(request.session)
-      if request.session is not None and held is not None:
-        taken[i] = held
-        owner.pop(request.session)
-    busy = set(taken.values())
-    free = iter(
-      sorted(
-        (i for i in range(self._count) if i not in busy),
-        key=lambda i: self._slots[i].used,
-      )
-    )
-    chosen = [
-      taken[i] if i in taken else next(free) for i in range(len(requests))
+      for i, request in enumerate(requests)
     ]
-    for at, request in zip(chosen, requests):
-      slot = self._slots[at]
-      if slot.session != request.session or request.session is None:
-        slot.session, slot.ids = request.session, []
-      slot.used = self._clock
-    return chosen
-
-  def _rows(self, requests, slots, size) -> decoding.Rows:
-    width = len(requests[0].path)
-    held = [
-      _shared(self._slots[slot].ids, request.tokens)
-      for request, slot in zip(requests, slots)
+    self._run(rows)
+    for one in made:
+      if isinstance(one, Exception):
+        raise one
+    return [
+      self._cut(one.sample, request, sampling)
+      for one, request in zip(made, requests)
     ]
-    common = _common([r.tokens for r, n in zip(requests, held) if not n])
-    rows = decoding.Rows(
-      slot=np.full(size, self._count, np.int32),
-      fresh=np.zeros(size, bool),
-      tokens=np.zeros((size, self._width), np.int32),
-      start=np.zeros(size, np.int32),
-      count=np.zeros(size, np.int32),
-      limit=np.zeros(size, np.int32),
-      paths=np.zeros((size, width), np.int32),
-    )
-    for i, (request, slot) in enumerate(zip(requests, slots)):
-      start = held[i] or common
-      new = request.tokens[start:]
-      rows.slot[i], rows.start[i], rows.count[i] = slot, start, len(new)
-      rows.fresh[i] = not held[i]
-      rows.tokens[i, : len(new)] = new
-      rows.limit[i], rows.paths[i] = request.max_tokens, request.path
-    return rows
 
-  def _opening(self, requests, rows):
-    """The cache that fresh rows start from, with what they begin with."""
-    first = int(np.argmax(rows.fresh))
-    count = rows.start[first : first + 1] * rows.fresh[first]
-    if not count:
-      return self._nothing
-    tokens = np.zeros((1, self._width), np.int32)
-    tokens[0, : count[0]] = requests[first].tokens[: count[0]]
-    return self._open(self._params, tokens, count)
+  def _run(self, rows):
+    """Takes turns until all have ended, the longest known beginnings first.
+
+    A row that is new then takes the place of none that could be continued.
+    """
+    known = [self._scheduler.known(row) for row in rows]
+    try:
+      for i in np.argsort(np.negative(known), kind='stable'):
+        self._scheduler.add(rows[i])
+      while self._scheduler.busy():
+        self._scheduler.turn()
+    except BaseException as error:
+      self._scheduler.fail(error)
+      self._passes.reset()
+      raise
+    finally:
+      self._scheduler.mail.send()
+
+  def _cut(self, sample, request, sampling):
+    """What a stop text, if there is one, leaves of a sample."""
+    if self._read is None or not sampling.stop_text:
+      return sample
+    sample = stop_text.cut(sample, sampling.stop_text, self._read)
+    engine.check_sample(sample, request, sampling)
+    return sample
 
   def _score_rows(self, params, tokens, segments, temperature):
     positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
@@ -284,15 +178,23 @@ class LocalEngine:
       sequences, temperature, vocab=self._model.vocab, context=self._context
     )
     scores: list[np.ndarray] = []
-    for i in range(0, len(sequences), self._count):
-      part = sequences[i : i + self._count]
-      size = decoding.size(len(part), self._count)
-      tokens = np.zeros((size, self._width), np.int32)
+    for i in range(0, len(sequences), self._passes.count):
+      part = sequences[i : i + self._passes.count]
+      size = decoding.size(len(part), self._passes.count)
+      tokens = np.zeros((size, self._passes.width), np.int32)
       segments = np.zeros_like(tokens)
       for row, ids in enumerate(part):
         tokens[row, : len(ids)], segments[row, : len(ids)] = ids, 1
       logp = jax.device_get(
-        self._score(self._params, tokens, segments, jnp.float32(temperature))
+        self._score(
+          self._passes.params, tokens, segments, jnp.float32(temperature)
+        )
       )
       scores += [logp[row, : len(ids)] for row, ids in enumerate(part)]
     return scores
+
+
+def _keep(made, i, value, last):
+  """Keeps the last result of a request."""
+  del last
+  made[i] = value

@@ -1,8 +1,10 @@
 """The device's side of continuous batching: a pool of slots and its passes.
 
 Nothing here knows what waits or why. A known small number of functions is
-compiled: for each batch size one that feeds and one that samples, the latter
-again for whatever else is told of the tokens.
+compiled: for each batch size and each width of the cache one that feeds and one
+that samples, the latter again for whatever else is told of the tokens. A pass
+reads its slots no wider than its longest row needs, so that short rows do not
+pay for the context.
 """
 
 import functools
@@ -13,24 +15,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from arl.rollout import decoding, pool, sampler, scoring, tickets
+from arl.rollout import board, decoding, pool, sampler, scoring, tickets
 
-COLUMNS = 16  # tokens of a row that one call samples at most
+COLUMNS = 64  # tokens of a row that one call samples at most
+_FEW = 16  # the same where all ids are told of
 _FEED = 256  # ids of a row that one call feeds at most
-_STOPS = 8  # a row has room for so many stop ids, or twice, four times, ...
-_PATHS = 8  # paths that are folded at once
-
-
-def _room(count: int, least: int) -> int:
-  """The smallest power of two times `least` that holds so many."""
-  room = least
-  while room < count:
-    room *= 2
-  return room
+_WHOLE = 64  # of which there is room for a multiple, whole chunks
+_PATHS = 32  # paths that are folded at once
 
 
 class Passes:
-  """A pool of slots on the first device, and the rules of what runs in them."""
+  """A pool of slots on the first device, and the rules of what runs in them.
+
+  Attributes:
+    params: the weights.
+    count: of the slots.
+    width: the places of a slot.
+  """
 
   def __init__(
     self, model: Any, params: Any, *, slots: int, width: int, seed: int
@@ -39,9 +40,13 @@ class Passes:
     self.width = -(-width // decoding.CHUNK) * decoding.CHUNK
     self._device = jax.local_devices()[0]
     jit = functools.partial(jax.jit, compiler_options=decoding.options())
-    kept = functools.partial(jit, static_argnums=(0, 1), donate_argnums=(3, 4))
+    kept = functools.partial(
+      jit, static_argnums=(0, 1, 2), donate_argnums=(4, 5)
+    )
     part = functools.partial
-    self._feed: Any = jit(part(pool.feed_slots, model), donate_argnums=(1, 2))
+    self._feed: Any = jit(
+      part(pool.feed_slots, model), static_argnums=0, donate_argnums=(2, 3)
+    )
     self._some: Any = kept(part(pool.decode_slots, model))
     self._all: Any = kept(part(pool.decode_pool, model))
     self._score: Any = jit(part(scoring.score_rows, model), static_argnums=0)
@@ -55,20 +60,18 @@ class Passes:
 
   def put_params(self, params: Any) -> None:
     """Takes new weights."""
-    self._params = jax.device_put(params, self._device)
+    self.params = jax.device_put(params, self._device)
 
   def reset(self) -> None:
     """Empties the pool, whatever has become of it."""
     model, slots = self._model, self.count
     cache = jax.eval_shape(lambda: model.cache(slots, self.width))
     tokens = jax.ShapeDtypeStruct((slots, 1), np.int32)
-    hidden, _ = jax.eval_shape(
-      model.extend, self._params, tokens, tokens, cache
-    )
+    hidden, _ = jax.eval_shape(model.extend, self.params, tokens, tokens, cache)
     last = np.zeros((slots, hidden.shape[2]), hidden.dtype)
     self._last = jax.device_put(last, self._device)
     self._pool = jax.device_put(model.cache(slots, self.width), self._device)
-    self._board = self._empty(_STOPS, 0)
+    self._board = board.empty(self.count, self._model.vocab)
 
   def compiles(self) -> dict[str, int]:
     """How many times each jitted function was compiled."""
@@ -92,19 +95,17 @@ class Passes:
           row.key = key
 
   def feed(self, rows: Sequence[tickets.Ticket], sources: Sequence[int]) -> int:
-    """Feeds each row's slot what it lacks, or a first part; starts its rule.
+    """Feeds each row's slot what it lacks, or a first part.
 
     Args:
-      rows: each with a slot of its own.
+      rows: each with a slot of its own; one that lacks nothing is copied.
       sources: the slot whose cache each one begins with.
 
     Returns:
       How many ids were fed.
     """
-    size, columns = (
-      decoding.size(len(rows), self.count),
-      min(_FEED, self.width),
-    )
+    size = decoding.size(len(rows), self.count) if len(rows) > 1 else 1
+    columns = min(_FEED, -(-self.width // _WHOLE) * _WHOLE)
     empty = lambda: np.zeros(size, np.int32)
     feed = pool.Feed(
       slot=empty() + self.count,
@@ -119,32 +120,15 @@ class Passes:
       feed.count[i] = len(new)
       feed.tokens[i, : len(new)] = new
       row.fed += len(new)
+    width = decoding.width(max(row.fed for row in rows), self.width)
     self._pool, self._last = self._feed(
-      self._params, self._pool, self._last, feed
+      width, self.params, self._pool, self._last, feed
     )
     return int(np.sum(feed.count))
 
   def seat(self, row: tickets.Ticket) -> None:
     """Notes the rule by which a row's slot is sampled from."""
-    stop, watched = row.sampling.stop, row.wanted.watched
-    board = self._board
-    if len(stop) > board.stop.shape[1] or (
-      len(watched) > board.numbers.watched.shape[1]
-    ):
-      self._widen(len(stop), len(watched))
-      board = self._board
-    at, greedy = row.slot, row.sampling.temperature == 0
-    board.limit[at], board.keys[at] = row.request.max_tokens, row.key
-    board.stop[at] = -1
-    board.stop[at, : len(stop)] = stop
-    numbers = board.numbers
-    numbers.greedy[at] = greedy
-    numbers.temperature[at] = 1 if greedy else row.sampling.temperature
-    numbers.top_p[at] = row.sampling.top_p if row.truncated else 1
-    numbers.top_k[at] = row.sampling.top_k if row.truncated else 0
-    numbers.min_p[at] = row.wanted.min_p if row.truncated else 0
-    numbers.watched[at] = 0
-    numbers.watched[at, : len(watched)] = watched
+    self._board = board.seat(self._board, row, self._model.vocab)
 
   def decode(
     self, rows: Sequence[tickets.Ticket], steps: int, ended: int
@@ -153,7 +137,7 @@ class Passes:
 
     Args:
       rows: the rows.
-      steps: the most tokens of each, at most COLUMNS.
+      steps: the most tokens of each.
       ended: leaves as soon as so many rows ended.
 
     Returns:
@@ -161,38 +145,40 @@ class Passes:
       is a stop id.
     """
     places = np.array([row.slot for row in rows])
-    board = self._board
-    board.live[:] = False
-    board.live[places] = True
-    board.length[places] = [row.fed for row in rows]
-    board.done[places] = [row.done for row in rows]
-    board.numbers.banned[:] = self._model.vocab
-    for row in rows:
-      if row.done < row.wanted.least:
-        steps = min(steps, row.wanted.least - row.done)
-        n = len(row.sampling.stop)
-        board.numbers.banned[row.slot, :n] = row.sampling.stop
-    run, given, at = self._all, board, places
+    steps = board.start(self._board, rows, steps, self._model.vocab)
+    run, given, at = self._all, self._board, places
     size = decoding.size(len(rows), self.count)
     if size < self.count:
       run, given, at = self._some, self._part(places, size), np.arange(size)
-    leave = np.int32(steps), np.int32(ended)
+    told = _told(rows, self._model.vocab)
+    columns = _FEW if told.kept else COLUMNS
+    width, room = self._reach(rows, min(steps, columns))
+    leave = np.int32(room), np.int32(ended)
     self._pool, self._last, result = run(
-      COLUMNS,
-      _told(rows, self._model.vocab),
-      self._params,
+      columns,
+      width,
+      told,
+      self.params,
       self._pool,
       self._last,
       given,
       leave,
     )
     ids, told, counts, stopped = jax.device_get(result)
+    leaves, kind = jax.tree.flatten(told)
     made = []
     for i in at[: len(rows)]:
       n = counts[i]
-      pick = lambda x, i=i, n=n: x[i, :n]
-      made.append((ids[i, :n], jax.tree.map(pick, told), bool(stopped[i])))
+      picked = jax.tree.unflatten(kind, [x[i, :n] for x in leaves])
+      made.append((ids[i, :n], picked, bool(stopped[i])))
     return made
+
+  def _reach(self, rows, steps):
+    """How wide to read the slots, and for how many steps that will do."""
+    left = max(row.request.max_tokens - row.done for row in rows)
+    steps, longest = min(steps, left), max(row.fed for row in rows)
+    width = decoding.width(longest + min(steps, _FEW), self.width)
+    return width, min(steps, width - longest)
 
   def routed(self, row: tickets.Ticket) -> np.ndarray:
     """The experts of all but the last of a row's tokens, [m - 1, L, K]."""
@@ -208,9 +194,9 @@ class Passes:
   ) -> list[dict[str, Any]]:
     """Of each sequence what scoring.score_rows tells, arrays over its ids."""
     made: list[dict[str, Any]] = []
-    ids = np.zeros((1, _room(len(watched), 4) if watched else 0), np.int32)
+    ids = np.zeros((1, board.room(len(watched), 4) if watched else 0), np.int32)
     ids[0, : len(watched)] = watched
-    width = _room(top, 4) if top else 0
+    width = board.room(top, 4) if top else 0
     for i in range(0, len(sequences), self.count):
       part = sequences[i : i + self.count]
       size = decoding.size(len(part), self.count)
@@ -222,7 +208,7 @@ class Passes:
       told = jax.device_get(
         self._score(
           min(width, self._model.vocab),
-          self._params,
+          self.params,
           tokens,
           segments,
           np.repeat(ids, size, axis=0),
@@ -242,49 +228,6 @@ class Passes:
     part.slot[len(places) :], part.live[len(places) :] = self.count, False
     return part
 
-  def _empty(self, stops, watched):
-    n, vocab = self.count, self._model.vocab
-    column = lambda kind: np.zeros((n, 1), kind)
-    whole = lambda: np.zeros(n, np.int32)
-    numbers = sampler.Numbers(
-      temperature=column(np.float32) + np.float32(1),
-      greedy=column(bool),
-      top_p=column(np.float32) + np.float32(1),
-      top_k=column(np.int32),
-      min_p=column(np.float32),
-      banned=np.full((n, stops), vocab, np.int32),
-      watched=np.zeros((n, watched), np.int32),
-    )
-    return pool.Steps(
-      slot=np.arange(n, dtype=np.int32),
-      length=whole(),
-      done=whole(),
-      limit=whole(),
-      live=np.zeros(n, bool),
-      keys=np.zeros((n, 2), np.uint32),
-      stop=np.full((n, stops), -1, np.int32),
-      numbers=numbers,
-    )
-
-  def _widen(self, stops, watched):
-    """Makes room for more stop and watched ids of a row."""
-    old = self._board
-    stops = max(_room(stops, _STOPS), old.stop.shape[1])
-    watched = max(
-      _room(watched, 4) if watched else 0, old.numbers.watched.shape[1]
-    )
-    self._board = jax.tree.map(
-      lambda wide, given: _over(wide, given), self._empty(stops, watched), old
-    )
-
-
-def _over(wide, given):
-  """An array with another in its first columns."""
-  if given.ndim < 2:
-    return given
-  wide[:, : given.shape[1]] = given
-  return wide
-
 
 def _told(rows, vocab):
   """What has to be told of some row, so of all."""
@@ -292,6 +235,6 @@ def _told(rows, vocab):
   return sampler.Told(
     truncated=any(row.truncated for row in rows),
     entropy=any(row.sampling.entropy for row in rows),
-    top=min(_room(top, 4), vocab) if top else 0,
+    top=min(board.room(top, 4), vocab) if top else 0,
     kept=any(row.wanted.kept for row in rows),
   )

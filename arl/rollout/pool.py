@@ -35,11 +35,13 @@ class Steps(NamedTuple):
   numbers: sampler.Numbers
 
 
-def feed_slots(model, params, pool, last, feed):
+def feed_slots(model, width, params, pool, last, feed):
   """Feeds slots new ids, after what other slots or they themselves hold.
 
   Args:
     model: the model.
+    width: how many places of a slot are read: as many as a row will hold, or
+      more.
     params: its weights.
     pool: the cache of all S slots.
     last: hidden [S, D] of the last token that each slot holds.
@@ -48,31 +50,85 @@ def feed_slots(model, params, pool, last, feed):
   Returns:
     pool and last.
   """
-  cache = decoding.take(pool, feed.source)
   cache, hidden = decoding.prefill(
-    model, params, cache, feed.tokens, feed.start, feed.count
+    model,
+    params,
+    take(model, pool, feed.source, width),
+    _rows(last, feed.source),
+    feed.tokens,
+    feed.start,
+    feed.count,
   )
-  return decoding.put(pool, feed.slot, cache), decoding.put(
-    last, feed.slot, hidden
-  )
+  last = last.at[feed.slot].set(hidden, mode='drop')
+  return put(pool, feed.slot, cache), last
 
 
-def decode_slots(model, columns, told, params, pool, last, steps, leave):
-  """Samples from slots, see decoding.decode; moves rows out and back."""
-  some = decoding.take(pool, steps.slot), decoding.take(last, steps.slot)
+def decode_slots(model, columns, width, told, params, pool, last, steps, leave):
+  """Samples from slots, see decoding.decode; moves rows out and back.
+
+  Args:
+    model: the model.
+    columns: how many tokens of a row there is room for.
+    width: how many places of a slot are read, as in `feed_slots`.
+    told: a sampler.Told.
+    params: its weights.
+    pool: the cache of all S slots.
+    last: hidden [S, D] of the last token that each slot holds.
+    steps: a Steps.
+    leave: as in decoding.decode.
+
+  Returns:
+    pool, last and what was sampled, as from decoding.decode.
+  """
+  some = take(model, pool, steps.slot, width), _rows(last, steps.slot)
   cache, hidden, result = _sample(
     model, columns, told, params, *some, steps, leave
   )
-  return (
-    decoding.put(pool, steps.slot, cache),
-    decoding.put(last, steps.slot, hidden),
-    result,
+  last = last.at[steps.slot].set(hidden, mode='drop')
+  return put(pool, steps.slot, cache), last, result
+
+
+def decode_pool(model, columns, width, told, params, pool, last, steps, leave):
+  """The same for as many rows as slots, in their order: no row is moved."""
+  shapes = _shapes(model, len(last), width)
+  cache = jax.tree.map(lambda held, shape: _cut(held, shape), pool, shapes)
+  cache, last, result = _sample(
+    model, columns, told, params, cache, last, steps, leave
   )
+  return jax.tree.map(_paste, pool, cache), last, result
 
 
-def decode_pool(model, columns, told, params, pool, last, steps, leave):
-  """The same for as many rows as slots, in their order, moving nothing."""
-  return _sample(model, columns, told, params, pool, last, steps, leave)
+def take(model: Any, pool: Any, slots: Any, width: int) -> Any:
+  """The first places of some slots; zeros for a slot that the pool lacks."""
+  shapes = _shapes(model, len(pool[0].values), width)
+  get = lambda held, shape: _rows(_cut(held, shape), slots)
+  return jax.tree.map(get, pool, shapes)
+
+
+def put(pool: Any, slots: Any, rows: Any) -> Any:
+  """The pool with its slots' first places set; of one that it lacks dropped."""
+
+  def set_(held, new):
+    places = tuple(slice(0, n) for n in new.shape[1:])
+    return held.at[(slots, *places)].set(new, mode='drop')
+
+  return jax.tree.map(set_, pool, rows)
+
+
+def _shapes(model, rows, width):
+  return jax.eval_shape(lambda: model.cache(rows, width))
+
+
+def _cut(held, shape):
+  return jax.lax.slice(held, (0,) * held.ndim, shape.shape)
+
+
+def _paste(held, new):
+  return jax.lax.dynamic_update_slice(held, new, (0,) * held.ndim)
+
+
+def _rows(held, slots):
+  return held.at[slots].get(mode='fill', fill_value=0)
 
 
 def _sample(model, columns, told, params, cache, last, steps, leave):

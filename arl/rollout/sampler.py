@@ -105,19 +105,19 @@ def choose(
     for it, also the entropy of that distribution, float32 [B].
   """
   if rule.greedy:
-    ids = jnp.argmax(logits, axis=-1)
+    ids = _first_best(logits)
   else:
     logits = logits / temperature
     if rule.truncated:
       logits = _keep(logits, top_p, top_k)
     shape = logits.shape[-1:]
     noise = jax.vmap(lambda key: jax.random.gumbel(key, shape))(keys)
-    ids = jnp.argmax(logits + noise, axis=-1)
+    ids = _first_best(logits + noise)
   logp = jax.nn.log_softmax(logits, axis=-1)
   chosen = jnp.take_along_axis(logp, ids[:, None], axis=-1)[:, 0]
   if not rule.entropy:
-    return ids.astype(jnp.int32), chosen
-  return ids.astype(jnp.int32), chosen, _entropy(logp)
+    return ids, chosen
+  return ids, chosen, _entropy(logp)
 
 
 def choose_each(
@@ -152,7 +152,7 @@ def choose_each(
     lambda: jnp.zeros_like(logits),
     lambda: jax.vmap(lambda key: jax.random.gumbel(key, shape))(keys),
   )
-  drawn = jnp.argmax(logits + jnp.where(numbers.greedy, 0, noise), axis=-1)
+  drawn = _first_best(logits + jnp.where(numbers.greedy, 0, noise))
   logp = jax.nn.log_softmax(logits, axis=-1) if told.truncated else full
   take = lambda values, at: jnp.take_along_axis(values, at, axis=-1)
   at = drawn[:, None]
@@ -165,7 +165,15 @@ def choose_each(
     made['top'] = ids.astype(jnp.int32), values
   if told.kept:
     made['kept'] = jnp.isfinite(logits)
-  return drawn.astype(jnp.int32), made
+  return drawn, made
+
+
+def _first_best(scores):
+  """argmax, int32 [b], in two passes; XLA's one is slow on CPU where fused."""
+  ids = jnp.arange(scores.shape[-1], dtype=jnp.int32)[None]
+  best = scores == jnp.max(scores, axis=-1, keepdims=True)
+  # Of scores that are no numbers, none is the best: the last id, for any.
+  return jnp.min(jnp.where(best, ids, ids[0, -1]), axis=-1)
 
 
 def _entropy(logp):

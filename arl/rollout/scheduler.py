@@ -14,6 +14,7 @@ from arl.rollout import slots as slots_lib
 
 _ROUNDS = 4  # feeding calls before what runs is sampled from again
 _PIECE = 4  # tokens of a call while somebody reads along
+_SEATS = 16  # a pass stops for others when one in so many rows has ended
 
 
 class Scheduler:
@@ -26,17 +27,27 @@ class Scheduler:
     totals: tokens fed, found in caches and sampled.
   """
 
-  def __init__(self, made: passes.Passes, experts: tuple[int, int]):
+  def __init__(
+    self, made: passes.Passes, experts: tuple[int, int], share: float
+  ):
+    """Makes one with nothing to do.
+
+    Args:
+      made: the pool.
+      experts: layers and experts of a token, of a mixture.
+      share: of the rows that run; when so many of them have ended, a pass stops
+        for what has come of them. Others can come in their place sooner.
+    """
     self.version, self.paused = 0, ''
     self.mail = mailbox.Mailbox()
     self.totals = {'fed': 0, 'cached': 0, 'sampled': 0}
-    self._passes, self._experts = made, experts
+    self._passes, self._experts, self._share = made, experts, share
     self._slots = slots_lib.Slots(made.count, made.width)
     self._waiting: collections.deque[tickets.Ticket] = collections.deque()
     self._running: list[tickets.Ticket] = []
     self._weights: collections.deque = collections.deque()
     self._scores: dict[tuple, list[tuple[Any, concurrent.futures.Future]]] = {}
-    self._epoch = 0
+    self._epoch, self._spoilt = 0, False
 
   def add(self, row: tickets.Ticket) -> None:
     """Takes a request in."""
@@ -47,6 +58,21 @@ class Scheduler:
   ) -> None:
     """Takes weights in; `done` is told when they are used."""
     self._weights.append((params, version, done))
+
+  def take_weights(self, params: Any, version: int) -> None:
+    """Takes new weights now."""
+    self._passes.put_params(params)
+    if self._spoilt and not self._running:
+      self._passes.reset()  # of what is no number a part would stay
+      self._spoilt = False
+    self.version, self._epoch = version, self._epoch + 1
+    self._slots.forget()
+    for row in self._running:  # the new weights read its last token
+      row.fed = min(row.fed, len(row.tokens) - 1)
+
+  def known(self, row: tickets.Ticket) -> int:
+    """How many leading tokens of a request some slot holds."""
+    return self._slots.shared(row.tokens)
 
   def add_scores(
     self, kind: tuple, sequences: Any, done: concurrent.futures.Future
@@ -117,7 +143,7 @@ class Scheduler:
       self._slots.forget()
     return not self._running
 
-  def fail(self, error: Exception) -> None:
+  def fail(self, error: BaseException) -> None:
     """Tells everybody who waits, and forgets everything."""
     rows = [*self._running, *self._waiting]
     told = [done for asked in self._scores.values() for _, done in asked]
@@ -151,24 +177,23 @@ class Scheduler:
     while self._weights and (self.paused or not self._running):
       params, version, done = self._weights.popleft()
       try:
-        self._passes.put_params(params)
+        self.take_weights(params, version)
       except Exception as error:
         done.set_exception(error)
         continue
-      self.version, self._epoch = version, self._epoch + 1
-      self._slots.forget()
-      for row in self._running:  # the new weights read its last token
-        row.fed = min(row.fed, len(row.tokens) - 1)
       done.set_result(None)
 
   def _admit(self) -> dict[int, int]:
     """Gives slots to what waits; gives the sources by slot.
 
     Of requests that begin alike one is admitted, and the others once they can
-    continue what was computed of it.
+    continue what was computed of it: a prompt is computed once for its group.
     """
     sources: dict[int, int] = {}
     openings: set[bytes] = set()
+    for row in self._running:
+      if row.fed < len(row.tokens):
+        openings |= _openings(row)
     later, admitted = [], []
     while self._waiting and self._slots.free() and not self._weights:
       row = self._waiting.popleft()
@@ -178,6 +203,8 @@ class Scheduler:
       place = self._slots.place(row.tokens)
       sources[place.slot] = place.source
       row.admit(place.slot, place.shared, self._epoch)
+      if place.source == place.slot:
+        self._slots.fed(place.slot, 0, row.tokens[: place.shared])
       self.totals['cached'] += place.shared
       openings |= _openings(row)
       admitted.append(row)
@@ -189,21 +216,27 @@ class Scheduler:
     return sources
 
   def _better_later(self, row, openings):
-    """Whether what is admitted now computes a chunk or more of a row."""
+    """Whether what is being fed computes all of a row, or a chunk or more."""
     alike = _openings(row) & openings
     if not alike:
       return False
-    lacks = len(row.tokens) - 1 - self._slots.shared(row.tokens)
-    whole = row.tokens.tobytes() in alike
-    shared = len(row.tokens) - 1 - lacks
-    return lacks >= decoding.CHUNK and (whole or shared < decoding.CHUNK)
+    held = self._slots.shared(row.tokens)
+    lacks = len(row.tokens) - 1 - held
+    if row.tokens.tobytes() in alike:
+      return lacks > 0
+    return lacks >= decoding.CHUNK and held < decoding.CHUNK
 
   def _feed(self, sources: dict[int, int]) -> bool:
-    """Feeds what lacks tokens; whether anything did."""
-    rows = [row for row in self._running if row.fed < len(row.tokens)]
+    """Feeds what lacks tokens or a beginning; whether anything did."""
+    begins = lambda row: sources.get(row.slot, row.slot)
+    rows = [
+      row
+      for row in self._running
+      if row.fed < len(row.tokens) or begins(row) != row.slot
+    ]
     if not rows:
       return False
-    begin = [sources.get(row.slot, row.slot) for row in rows]
+    begin = [begins(row) for row in rows]
     self.totals['fed'] += self._passes.feed(rows, begin)
     for row in rows:
       if row.epoch == self._epoch:
@@ -215,7 +248,8 @@ class Scheduler:
     if not rows:
       return
     steps = _PIECE if any(row.each for row in rows) else passes.COLUMNS
-    ended = 1 if self._waiting else max(1, len(rows) // 4)
+    share = 1 / _SEATS if self._waiting else self._share
+    ended = max(1, int(share * len(rows)))
     made = self._passes.decode(rows, steps, ended)
     for row, (ids, told, stopped) in zip(rows, made):
       row.take(ids, told, self.version)
@@ -238,7 +272,7 @@ class Scheduler:
       result: Any = row.result(finish, experts)
       engine.check_sample(result.sample, row.request, row.sampling)
     except Exception as error:
-      result = error
+      result, self._spoilt = error, True
     if row.slot >= 0:
       self._running.remove(row)
       self._release(row)

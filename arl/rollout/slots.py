@@ -19,7 +19,8 @@ class Place(NamedTuple):
   Attributes:
     slot: which it takes.
     source: the slot whose cache it begins with, perhaps the same.
-    shared: how many leading ids the source holds of it.
+    shared: how many leading ids the source holds of it; all, if it holds these
+      and no other.
   """
 
   slot: int
@@ -27,23 +28,26 @@ class Place(NamedTuple):
   shared: int
 
 
+_NONE = -1  # beyond the ids of a slot
+
+
 class Slots:
   """The ids of S slots, of W at most."""
 
   def __init__(self, count: int, width: int):
-    self._ids = np.zeros((count, width), np.int32)
+    self._ids = np.full((count, width), _NONE, np.int32)
     self._lengths = np.zeros(count, np.int32)
     self._used = np.zeros(count, np.int64)
     self._busy = np.zeros(count, bool)
-    self._clock = 0
+    self._clock, self._free = 0, count
 
   def free(self) -> int:
     """How many slots nothing runs in."""
-    return int(np.sum(~self._busy))
+    return self._free
 
   def forget(self) -> None:
     """No slot holds anything that could be continued."""
-    self._lengths[:] = 0
+    self._lengths[:], self._ids[:] = 0, _NONE
 
   def held(self) -> int:
     """How many ids all slots hold."""
@@ -51,6 +55,8 @@ class Slots:
 
   def shared(self, tokens: Ids) -> int:
     """The longest beginning of a sequence that a slot holds."""
+    if not np.any(self._lengths):
+      return 0
     return int(np.max(self._shared(tokens)))
 
   def place(self, tokens: Ids) -> Place:
@@ -58,41 +64,57 @@ class Slots:
 
     The slot that holds the longest beginning is taken where it holds nothing
     else; where it does, or is busy, its cache is copied into the free slot that
-    was unused for longest. One token at least is left to feed.
+    was unused for longest. One token at least is left to feed, unless a slot
+    holds just these: what its last one was computed to is known as well.
 
     Raises:
       ValueError: no slot is free.
     """
-    if not self.free():
+    if not self._free:
       raise ValueError('slots: none is free; ask free() first.')
     shared = self._shared(tokens)
+    shared += self._same(tokens, shared)
     oldest = int(np.argmin(np.where(self._busy, math.inf, self._used)))
     # Of several that share as much, the one that holds nothing more.
     whole = (shared == self._lengths) & ~self._busy
     source = int(np.lexsort((whole, shared))[-1])
     n = int(shared[source])
     slot = source if whole[source] and n else oldest
-    self._busy[slot], self._lengths[slot] = True, 0
+    self._busy[slot] = True
+    self._free -= 1
+    self._clear(slot)
     return Place(slot, source, n)
 
   def fed(self, slot: int, start: int, tokens: Ids) -> None:
     """Notes that a slot holds these ids from position start on."""
     end = start + len(tokens)
     self._ids[slot, start:end] = tokens
+    self._ids[slot, end:] = _NONE
     self._lengths[slot] = end
 
   def release(self, slot: int, keep: bool) -> None:
     """Gives a slot back; what it holds may be continued if it is to be kept."""
     self._clock += 1
+    self._free += 1
     self._busy[slot], self._used[slot] = False, self._clock
     if not keep:
-      self._lengths[slot] = 0
+      self._clear(slot)
+
+  def _clear(self, slot):
+    self._lengths[slot], self._ids[slot] = 0, _NONE
+
+  def _same(self, tokens: Ids, shared: np.ndarray) -> np.ndarray:
+    """Which slots hold a sequence to the last id and no more."""
+    n = len(tokens)
+    whole = (shared == n - 1) & (self._lengths == n)
+    return whole & (self._ids[:, n - 1] == tokens[-1])
 
   def _shared(self, tokens: Ids) -> np.ndarray:
     """How many leading ids each slot holds of a sequence, but its last."""
     most = min(len(tokens) - 1, self._ids.shape[1])
     wanted = np.asarray(tokens[:most], np.int32)
+    if not most:
+      return np.zeros(len(self._ids), np.int64)
     same = self._ids[:, :most] == wanted
-    same &= np.arange(most) < self._lengths[:, None]
-    ends = np.pad(same, ((0, 0), (0, 1)))  # a false at the end
-    return np.argmin(ends, axis=1)
+    first = np.argmin(same, axis=1)
+    return np.where(same[np.arange(len(same)), first], most, first)

@@ -6,6 +6,7 @@ import ml_collections
 
 from arl import types
 from arl.envs import base
+from arl.models import cached
 from arl.rollout import engine as engine_lib
 from arl.train import taught
 
@@ -82,6 +83,11 @@ def check_sampling(config: ml_collections.ConfigDict) -> None:
 def check_engine(config: ml_collections.ConfigDict) -> None:
   """Refuses settings of an engine that contradict each other."""
   e = config.engine
+  if e.cache not in cached.KINDS:
+    raise ValueError(
+      f"config.engine.cache is {e.cache!r}; use 'int8', or '' to keep what the"
+      ' engine computes.'
+    )
   if not e.urls:
     return
   for url in e.urls.split(','):
@@ -95,11 +101,12 @@ def check_engine(config: ml_collections.ConfigDict) -> None:
       "config.engine.folder is ''; weights reach the servers through a folder"
       " that they see: name it, or set config.engine.sync to 'sync.tensors'."
     )
-  if e.dtype:
-    raise ValueError(
-      f'config.engine.dtype is {e.dtype!r}, but a server has a precision of its'
-      " own; start it with another, and leave this ''."
-    )
+  for key in ('dtype', 'cache'):
+    if e[key]:
+      raise ValueError(
+        f'config.engine.{key} is {e[key]!r}, but a server has a precision of'
+        " its own; start it with another, and leave this ''."
+      )
   if not e.tolerance > 0:
     raise ValueError(
       f'config.engine.tolerance is {e.tolerance}; it is how far the log-probs'

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import ml_collections
 
 from arl import names
-from arl.models import hf, transformer
+from arl.models import hf, tokenizers, transformer
 from arl.rollout import continuous, local, sglang
 from arl.rollout import engine as engine_lib
 from arl.train import processes, sync
@@ -37,8 +37,12 @@ def make(
   if config.engine.urls:
     return _served(config, loaded, tokenizer)
   model = loaded.model
-  if config.engine.dtype:
-    model = transformer.make(loaded.sizes, config.engine.dtype)
+  dtype, cache = config.engine.dtype, config.engine.cache
+  if dtype or cache:
+    made = transformer.make(
+      loaded.sizes, dtype or config.model.dtype, cache=cache
+    )
+    model = tokenizers.known(tokenizer, made)
   if config.rollout.ahead:
     return InFlight(
       model,

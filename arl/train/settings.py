@@ -38,6 +38,7 @@ TRAIN = {
   'engine': {
     'slots': int,
     'dtype': str,
+    'cache': str,
     'urls': str,
     'sync': str,
     'folder': str,

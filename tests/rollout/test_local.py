@@ -57,17 +57,11 @@ def check_same(samples, others):
     assert a.finish == b.finish
 
 
-def fed(made, monkeypatch):
-  """Collects how many ids of each request were computed."""
-  counts, rows = [], made._rows
-
-  def spy(asked, *rest):
-    result = rows(asked, *rest)
-    counts.append(result.count[: len(asked)].tolist())
-    return result
-
-  monkeypatch.setattr(made, '_rows', spy)
-  return counts
+def fed(made, *arguments):
+  """What `generate` gives, and how many ids were computed for it."""
+  before = made.load()['fed']
+  samples = made.generate(*arguments)
+  return samples, made.load()['fed'] - before
 
 
 def test_a_sample(made, tiny):
@@ -114,39 +108,39 @@ def test_the_number_of_slots_does_not_matter(made, wide, tiny):
   check_same(fresh(wide, tiny).generate(asked[:5], WARM), wanted[:5])
 
 
-def test_turns_continue_from_the_cache(made, tiny, monkeypatch):
+def test_turns_continue_from_the_cache(made, tiny):
   first = [r._replace(max_tokens=6) for r in requests(16) if len(r.tokens) < 25]
-  fresh(made, tiny)
-  counts = fed(made, monkeypatch)
-  turns, samples = [first], [made.generate(first, WARM)]
+  samples, count = fed(fresh(made, tiny), first, WARM)
+  assert count == sum(len(r.tokens) for r in first)
+  turns, sampled = [first], [samples]
   for turn in range(3):
-    pairs = zip(turns[-1], samples[-1])
+    pairs = zip(turns[-1], sampled[-1])
     seen = range(2, 4 + turn)
     turns.append([continued(r, s, seen) for r, s in pairs])
-    samples.append(made.generate(turns[-1], WARM))
-  assert counts[0] == [len(r.tokens) for r in first]
-  # The last sampled token was never fed, then the observation.
-  assert counts[1:] == [[3] * len(first), [4] * len(first), [5] * len(first)]
-  for asked, sampled in zip(turns, samples):
-    fresh(made, tiny)
-    check_same(
-      sampled, made.generate([r._replace(session=None) for r in asked], WARM)
-    )
+    samples, count = fed(made, turns[-1], WARM)
+    # The last sampled token was never fed, then the observation.
+    assert count == (3 + turn) * len(first)
+    assert [s.cached + 3 + turn for s in samples] == [
+      len(r.tokens) for r in turns[-1]
+    ]
+    sampled.append(samples)
+  for asked, samples in zip(turns, sampled):
+    check_same(samples, fresh(made, tiny).generate(asked, WARM))
 
 
-def test_a_changed_history_is_computed_again(made, tiny, monkeypatch):
+def test_a_changed_history_is_computed_again(made, tiny):
   (request,) = requests(1)
   request = request._replace(tokens=tuple(range(2, 22)), max_tokens=8)
   (sample,) = fresh(made, tiny).generate([request], WARM)
-  counts = fed(made, monkeypatch)
   later = continued(request, sample, [5, 6])
   forged = later._replace(tokens=(9, *later.tokens[1:]))
   shorter = later._replace(tokens=later.tokens[:7])
-  again = [made.generate([r], WARM) for r in (forged, shorter, later, shorter)]
-  assert counts == [[len(forged.tokens)], [7], [len(later.tokens)], [1]]
-  for request, samples in zip((forged, shorter, later, shorter), again):
-    alone = fresh(made, tiny).generate([request._replace(session=None)], WARM)
-    check_same(samples, alone)
+  asked = (forged, shorter, later, shorter)
+  again = [fed(made, [r], WARM) for r in asked]
+  # Of the shorter one the first answer's slot holds all but the last token.
+  assert [count for _, count in again] == [len(forged.tokens), 1, 3, 1]
+  for request, (samples, _) in zip(asked, again):
+    check_same(samples, fresh(made, tiny).generate([request], WARM))
 
 
 def test_one_session_twice_in_a_call(made, tiny):
@@ -263,8 +257,49 @@ def test_compiles(wide, tiny):
   fresh(wide, tiny).generate(asked, WARM._replace(temperature=0.5))
   for n, temperature in [(1, 0.5), (7, 1.0), (8, 1.0), (9, 1.5), (70, 1.0)]:
     wide.score([r.tokens for r in asked[:n]], temperature)
-  # One for each number of rows: 33 and 8.
-  assert wide.compiles() == {'engine_generate': 2, 'engine_score': 2}
+  # One for each number of rows: 33 and 8, and a single one that is fed.
+  assert wide.compiles() == {
+    'engine_feed': 3,
+    'engine_generate': 2,
+    'engine_score': 2,
+  }
+
+
+def test_compiles_of_wide_caches(tiny):
+  """One for each width as well, 64 and the context, and no more."""
+  made = local.LocalEngine(*tiny, slots=8, context=100, seed=7)
+  for n, most in [(3, 5), (50, 30), (70, 8), (40, 9), (5, 90), (90, 10)]:
+    made.generate([engine.Request((4,) * n, most, (n,))] * 3, PLAIN)
+  assert made.compiles()['engine_generate'] == 2
+  # Of one row or eight, which may be copies.
+  assert made.compiles()['engine_feed'] <= 4
+
+
+def test_a_narrow_cache_changes_no_bit(tiny):
+  """Rows beside a long one are read as wide as it is."""
+  made = local.LocalEngine(*tiny, slots=8, context=128, seed=7)
+  asked = [engine.Request((4, 5, i), 20, (1, i)) for i in range(4)]
+  alone = made.generate(asked, WARM)
+  long = engine.Request(tuple(range(2, 30)) * 3, 20, (2,) * 2)
+  made.set_params(tiny[1], 0)
+  *beside, _ = made.generate([*asked, long], WARM)
+  for a, b in zip(alone, beside):
+    np.testing.assert_array_equal(a.tokens, b.tokens)
+    np.testing.assert_array_equal(a.logp, b.logp)
+
+
+def test_rows_that_ended_leave_the_batch(tiny):
+  """Eight long rows of 32 go on in a batch of eight."""
+  made = local.LocalEngine(*tiny, slots=32, context=CONTEXT, seed=7)
+  asked = [
+    engine.Request((4, 5, i), 50 if i % 4 else 6, (1, i)) for i in range(32)
+  ]
+  asked = [r._replace(max_tokens=56 - r.max_tokens) for r in asked]
+  samples = made.generate(asked, PLAIN)
+  assert [len(s.tokens) for s in samples] == [50, 6, 6, 6] * 8
+  assert made.compiles()['engine_generate'] == 2
+  alone = [made.generate([r], PLAIN)[0] for r in asked[:5]]
+  check_same(alone, samples[:5])
 
 
 def test_errors(made, tiny):

@@ -1,8 +1,10 @@
 """What fresh requests begin with is computed once, and changes no sample."""
 
+import jax
 import numpy as np
 import pytest
 
+from arl.models import sizes, transformer
 from arl.rollout import engine, local
 
 WARM = engine.Sampling(temperature=1.3, stop=(0, 1))
@@ -13,6 +15,12 @@ ENDINGS = [(7,), (8, 9), (7, 7, 7), tuple(range(2, 22)), (11,) * 17]
 @pytest.fixture(scope='module')
 def made(tiny):
   return local.LocalEngine(*tiny, slots=8, context=80, seed=5)
+
+
+@pytest.fixture(scope='module')
+def long_model():
+  model = transformer.make(sizes.tiny(32)._replace(context=600))
+  return model, model.init(jax.random.key(0))
 
 
 @pytest.fixture
@@ -63,46 +71,38 @@ def test_fresh_rows_beside_rows_that_continue(fresh, tiny):
   same(together, [fresh.generate([r], WARM)[0] for r in mixed])
 
 
+def fed(made, asked):
+  before = made.load()['fed']
+  samples = made.generate(asked, WARM)
+  return [s.cached for s in samples], made.load()['fed'] - before
+
+
 def test_the_opening_is_fed_once(fresh):
-  fed = []
-  open_, run = fresh._open, fresh._run
+  cached, count = fed(fresh, requests(ENDINGS))
+  assert cached == [0, 37, 38, 37, 37]  # the third as far as the first
+  assert count == 37 + sum(map(len, ENDINGS)) - 1
 
-  def opening(params, tokens, count):
-    fed.append(('opening', count.tolist()))
-    return open_(params, tokens, count)
 
-  def generate(*arguments):
-    fed.append(('rows', arguments[5].count[: len(ENDINGS)].tolist()))
-    return run(*arguments)
-
-  fresh._open, fresh._run = opening, generate
-  try:
-    fresh.generate(requests(ENDINGS), WARM)
-    fresh.set_params(fresh._params, 0)
-    fresh.generate(requests(ENDINGS[:1]), WARM)
-  finally:
-    fresh._open, fresh._run = open_, run
-  assert fed == [
-    ('opening', [37]),
-    ('rows', [1, 2, 3, 20, 17]),
-    ('rows', [38, 0, 0, 0, 0]),
+def test_the_prompt_of_a_group_is_fed_once(fresh):
+  """A beginning of all, then each prompt, then copies that feed nothing."""
+  endings = [tuple(range(2, 2 + n)) + (n,) for n in (17, 20)]
+  asked = [
+    r._replace(path=(0, p, g), session=(p, g))
+    for p, r in enumerate(requests(endings))
+    for g in range(3)
   ]
+  cached, count = fed(fresh, asked)
+  whole = [37 + len(ending) for ending in endings]
+  assert cached == [0, whole[0], whole[0], 37 + 17, whole[1], whole[1]]
+  assert count == whole[0] + len(endings[1]) - 17
+  samples = fresh.generate(asked, WARM)
+  assert len({tuple(s.tokens.tolist()) for s in samples}) > 2
 
 
-@pytest.mark.parametrize(
-  'endings, shared',
-  [
-    ([], 0),
-    ([(1, 2, 3)], 0),
-    ([(1, 2, 3), (1, 2, 4)], 18),
-    ([(1, 2, 3), (1, 2, 3)], 18),
-    ([(1, 2, 3), (1, 2)], 17),
-    ([(), ()], 0),
-    ([(1,), (2,)], 16),
-    ([(1, 2, 3), (1, 2, 3, 4), (1, 5, 3)], 17),
-  ],
-)
-def test_a_token_of_each_is_left_to_feed(endings, shared):
-  before = OPENING[:16]
-  assert local._common([(*before, *ending) for ending in endings]) == shared
-  assert local._common([(*before[1:], *e) for e in endings]) in (0, shared - 1)
+def test_a_prompt_longer_than_a_pass_is_fed_once(long_model):
+  model, params = long_model
+  made = local.LocalEngine(model, params, slots=8, context=600, seed=5)
+  prompt = tuple(np.random.default_rng(1).integers(2, 32, 500).tolist())
+  asked = [engine.Request(prompt, 3, (0, g)) for g in range(8)]
+  cached, count = fed(made, asked)
+  assert (cached, count) == ([0] + [500] * 7, 500)

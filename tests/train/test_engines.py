@@ -21,6 +21,8 @@ def test_servers_have_addresses_a_folder_and_their_own_precision(config):
     ('urls', f'{URL},localhost:3', "urls holds 'localhost:3'; give the addre"),
     ('folder', '', "engine.folder is ''; weights reach the servers through"),
     ('dtype', 'bfloat16', "dtype is 'bfloat16', but a server has a precision"),
+    ('cache', 'int8', "cache is 'int8', but a server has a precision of its"),
+    ('cache', 'int4', "engine.cache is 'int4'; use 'int8', or '' to keep"),
     ('tolerance', 0.0, 'tolerance is 0.0; it is how far'),
   ):
     before = config.engine[key]

@@ -145,7 +145,8 @@ def test_what_compiles(run):
     'score': 1,
     'credit': 1,
     'step': 1,
-    'engine_generate': 2 * 1,  # sampled and greedy, for one batch size
+    'engine_feed': 2,  # one row, or several
+    'engine_generate': 1,  # sampled or greedy, for one batch size
     'engine_score': 0,
   }
 

@@ -50,7 +50,8 @@ def test_nothing_compiles_after_the_first_steps(
   assert len(by_step) == 30 and by_step[6] == by_step[-1]
   results = json.loads((tmp_path / 'results.json').read_text())
   assert results['compiles'] == {
-    'score': 1, 'credit': 1, 'step': 1, 'engine_generate': 2, 'engine_score': 0
+    'score': 1, 'credit': 1, 'step': 1,
+    'engine_feed': 2, 'engine_generate': 1, 'engine_score': 0,
   }  # fmt: skip
   last = tiny.rows(tmp_path)[-1]
   assert last['train/reward'] > tiny.rows(tmp_path)[0]['train/reward']
