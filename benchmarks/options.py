@@ -10,3 +10,9 @@ PYTHONS = {
   )
   for library in ('verl', 'trl', 'tunix')
 }
+SMOLLM2 = flags.DEFINE_string(
+  'smollm2', None, 'A Hugging Face folder of SmolLM2-135M; none: skipped.'
+)
+LINES = flags.DEFINE_string(
+  'lines', None, 'Takes what was measured, and is not measured again.'
+)

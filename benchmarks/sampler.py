@@ -16,27 +16,20 @@ library whose Python, or a model whose folder, is not given is skipped, which
 its lines say. Exits 1 if a row failed.
 """
 
-import json
 import os
 import pathlib
 import sys
 import tempfile
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from absl import app, flags
+from absl import app
 
 from arl.models import hf
-from benchmarks import machine, options, processes, samples
+from benchmarks import machine, options, processes, samples, setups
 from experiments.studies import runs
 
-_SMOLLM2 = flags.DEFINE_string(
-  'smollm2', None, 'A Hugging Face folder of SmolLM2-135M; none: skipped.'
-)
-_LINES = flags.DEFINE_string(
-  'lines', None, 'Takes what was measured, and is not measured again.'
-)
 TABLE = pathlib.Path(__file__).parent / 'results' / 'sampler.md'
 
 
@@ -82,46 +75,8 @@ def measure(
   return made
 
 
-class Setup(NamedTuple):
-  """What there is to measure with.
-
-  Attributes:
-    pythons: by library, the interpreter that has it, or None.
-    smollm2: a folder of the model, or None.
-    quick: whether to measure little.
-    kept: a file of lines, or None.
-  """
-
-  pythons: dict[str, str | None]
-  smollm2: str | None
-  quick: bool
-  kept: pathlib.Path | None
-
-  def tell(self, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Prints lines, and keeps them if there is a file for that."""
-    text = ''.join(json.dumps(line) + '\n' for line in lines)
-    print(text, end='', flush=True)
-    if self.kept:
-      with self.kept.open('a', encoding='utf-8') as file:
-        file.write(text)
-    return lines
-
-  def known(self) -> list[dict[str, Any]]:
-    """The lines that are kept."""
-    if not self.kept or not self.kept.exists():
-      return []
-    return [json.loads(x) for x in self.kept.read_text('utf-8').splitlines()]
-
-  def missing(self, peer: str, folder: Any) -> str:
-    """What a comparison would need."""
-    library = samples.PEERS[peer]
-    if not self.pythons[library]:
-      return f'no --{library}_python'
-    return '' if folder else 'no --smollm2'
-
-
 def compare(
-  setup: Setup,
+  setup: setups.Setup,
   peer: str,
   model: str,
   folder: pathlib.Path,
@@ -130,7 +85,7 @@ def compare(
 ) -> Iterator[dict[str, Any]]:
   """Measures rows of one model against one library."""
   vocab = hf.read_config(folder).vocab
-  python = setup.pythons[samples.PEERS[peer]]
+  python = str(setup.pythons[samples.PEERS[peer]])
   start = processes.start
   with (
     start('arl_sampler', sys.executable, None, scratch) as ours,
@@ -155,7 +110,9 @@ def compare(
       yield from setup.tell(samples.told(row, speeds))
 
 
-def everything(setup: Setup, scratch: pathlib.Path) -> list[dict[str, Any]]:
+def everything(
+  setup: setups.Setup, scratch: pathlib.Path
+) -> list[dict[str, Any]]:
   """All lines, those kept from before among them."""
   lines = setup.known()
   known = {line['name'] for line in lines if line['value'] is not None}
@@ -170,7 +127,7 @@ def everything(setup: Setup, scratch: pathlib.Path) -> list[dict[str, Any]]:
         for row in rows
         if row.model == model and f'{row.name}/over_{peer}' not in known
       ]
-      missing = setup.missing(peer, folder)
+      missing = setup.missing(samples.PEERS[peer], folder)
       if missing and wanted:
         name = f'sampler/{model}/over_{peer}'
         skipped = samples.line(name, None, 'x', samples.AIM, skipped=missing)
@@ -208,12 +165,7 @@ def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
   load = os.getloadavg()[0]
-  setup = Setup(
-    {library: flag.value for library, flag in options.PYTHONS.items()},
-    _SMOLLM2.value,
-    options.QUICK.value,
-    pathlib.Path(_LINES.value) if _LINES.value else None,
-  )
+  setup = setups.from_flags()
   with tempfile.TemporaryDirectory() as name:
     lines = everything(setup, pathlib.Path(name))
   if not options.QUICK.value:

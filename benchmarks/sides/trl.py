@@ -5,6 +5,7 @@ that it reads, which gives the log-probs where the trainer would run the model.
 """
 
 import collections
+import contextlib
 import types
 from collections.abc import Callable
 
@@ -22,6 +23,9 @@ class _OneProcess:
   num_processes = 1
   sync_gradients = True
 
+  def autocast(self):
+    return contextlib.nullcontext()
+
   def gather(self, x):
     return x
 
@@ -32,10 +36,10 @@ class _OneProcess:
     return x
 
 
-def _trainer(logp: torch.Tensor, settings: dict) -> types.SimpleNamespace:
+def trainer(logp: torch.Tensor, settings: dict) -> types.SimpleNamespace:
   """What `_compute_loss` reads of a trainer; each entropy is 1."""
   forward = (logp, torch.ones_like(logp), None)
-  trainer = types.SimpleNamespace(
+  made = types.SimpleNamespace(
     _get_per_token_logps_and_entropies=lambda *args, **kwargs: forward,
     _metrics={'train': collections.defaultdict(list)},
     _entropy_bonus_enabled=False,
@@ -56,8 +60,8 @@ def _trainer(logp: torch.Tensor, settings: dict) -> types.SimpleNamespace:
     top_entropy_quantile=1.0,
     use_vllm=False,
   )
-  vars(trainer).update(settings)
-  return trainer
+  vars(made).update(settings)
+  return made
 
 
 def _loss(**settings):
@@ -65,7 +69,7 @@ def _loss(**settings):
     given = {key: torch.from_numpy(x) for key, x in arrays.items()}
     logp = given['logp'].clone().requires_grad_(True)
     rows = len(logp)
-    trainer = _trainer(logp, settings)
+    stub = trainer(logp, settings)
     inputs = {
       'prompt_ids': torch.zeros(rows, 1, dtype=torch.long),
       'prompt_mask': torch.ones(rows, 1),
@@ -79,7 +83,7 @@ def _loss(**settings):
 
     def call():
       logp.grad = None
-      loss = GRPOTrainer._compute_loss(trainer, None, inputs)
+      loss = GRPOTrainer._compute_loss(stub, None, inputs)
       loss.backward()
       return loss.detach(), logp.grad
 

@@ -17,6 +17,20 @@ from tunix.rl import algo_core, common
 from benchmarks import cases
 
 PACKAGES = ('google-tunix', 'jax', 'jaxlib', 'flax', 'numpy')
+SETTINGS = {
+  'beta': 0.0,
+  'entropy_coef': 0.0,
+  'epsilon': cases.CLIP,
+  'epsilon_c': None,
+  'epsilon_high': cases.CLIP,
+  'epsilon_low': cases.CLIP,
+  'kl_clamp_value': None,
+  'kl_coef': 0.0,
+  'kl_loss_mode': 'low_var_kl',
+  'loss_agg_mode': 'sequence-mean-token-mean',
+  'loss_algo': 'grpo',
+  'temperature': 1.0,
+}
 
 
 class _Model(nnx.Module):
@@ -45,23 +59,7 @@ def _example(arrays: dict[str, np.ndarray], with_kl: bool):
 
 
 def _loss(objective, **settings):
-  config = types.SimpleNamespace(
-    **{
-      'beta': 0.0,
-      'entropy_coef': 0.0,
-      'epsilon': cases.CLIP,
-      'epsilon_c': None,
-      'epsilon_high': cases.CLIP,
-      'epsilon_low': cases.CLIP,
-      'kl_clamp_value': None,
-      'kl_coef': 0.0,
-      'kl_loss_mode': 'low_var_kl',
-      'loss_agg_mode': 'sequence-mean-token-mean',
-      'loss_algo': 'grpo',
-      'temperature': 1.0,
-      **settings,
-    }
-  )
+  config = types.SimpleNamespace(**{**SETTINGS, **settings})
 
   @jax.jit
   def update(logp, example):

@@ -20,6 +20,7 @@ from tunix.models.llama3 import params
 from benchmarks import cases
 
 PACKAGES = ('google-tunix', 'jax', 'jaxlib', 'flax', 'numpy')
+_apply_rope = llama.apply_rope
 
 
 class _Numbers:
@@ -42,7 +43,7 @@ class _Numbers:
 
 
 @functools.lru_cache(maxsize=1)
-def _loaded(folder: str):
+def loaded(folder: str):
   told = json.loads((pathlib.Path(folder) / 'config.json').read_text())
   rope = told.get('rope_parameters') or told
   config = llama.ModelConfig(
@@ -57,6 +58,10 @@ def _loaded(folder: str):
     rope_theta=rope['rope_theta'],
     norm_eps=told['rms_norm_eps'],
     weight_tying=told['tie_word_embeddings'],
+  )
+  # Its attention leaves the base that its config holds at a default.
+  llama.apply_rope = functools.partial(
+    _apply_rope, rope_theta=config.rope_theta
   )
   mesh = jax.make_mesh(
     (1, 1), ('fsdp', 'tp'), axis_types=(jax.sharding.AxisType.Auto,) * 2
@@ -78,7 +83,7 @@ def _sample(given):
 
 def _work(given, group, told, **settings):
   """Each prompt is handed in once for each sample, as its trainers do."""
-  model, config = _loaded(str(given['folder']))
+  model, config = loaded(str(given['folder']))
   texts = [' '.join(map(str, row)) for row in given['prompts']]
   width, lengths = given['prompts'].shape[1], given['lengths']
   made = sampler.Sampler(

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import processes, sampler, samples
+from benchmarks import processes, sampler, samples, setups
 from benchmarks.sides import arl_sampler
 
 ROW = samples.Row('quickstart', 2, 8, 'uneven')
@@ -70,7 +70,7 @@ def test_what_is_missing_is_said_and_what_is_kept_is_kept(tmp_path, capsys):
   kept = samples.told(samples.ROWS[0], {'arl': [3.0], 'tunix': [1.0]})
   path.write_text(''.join(json.dumps(line) + '\n' for line in kept))
   pythons = {'trl': None, 'tunix': None}
-  setup = sampler.Setup(pythons, None, False, path)
+  setup = setups.Setup(pythons, None, False, path)
   lines = sampler.everything(setup, tmp_path)
   assert lines[: len(kept)] == kept
   skipped = [line['skipped'] for line in lines[len(kept) :]]
