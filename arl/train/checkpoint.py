@@ -119,6 +119,7 @@ class Checkpoints:
       'manifest': _manifest(state),
       'digests': _digests(state),
     }
+    facts = json.loads(json.dumps(facts))  # as they will be read
     facts['seal'] = _seal(facts)
     written = self._manager.save(
       step,

@@ -244,6 +244,17 @@ def test_59_nothing_is_filled_in_or_cast(tmp_path, name, part):
   tiny.same(found, arrays(SAVED))
 
 
+def test_59_any_facts_of_json_are_believed_again(tmp_path):
+  """Numbers as keys, tuples and nan are not taken for damage."""
+  made = checkpoint.Checkpoints(tmp_path, keep=1)
+  facts = {'counts': {9: 1, 10: (2, 3)}, 'nan': float('nan'), 'é': 0.1}
+  made.save(1, tree(1), facts)
+  made.close()
+  notes = []
+  meta, _ = resumed(tmp_path, note=notes.append)
+  assert meta['counts'] == {'9': 1, '10': [2, 3]} and notes == []
+
+
 def test_59_what_comes_back_is_what_its_digest_says(tmp_path):
   written(tmp_path, 1, 2)
   saved = json.loads(
