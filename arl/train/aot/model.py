@@ -15,7 +15,7 @@ in parameters, moments, gradients of the update, scores and logits.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from arl.models import sizes
+from arl.models import blocks, sizes
 from arl.train import flops
 from arl.train.aot import cases
 
@@ -97,8 +97,8 @@ def _shares(case: cases.Case) -> tuple[float, float]:
 def _training(case: cases.Case) -> Expected:
   """An update.
 
-  work    4 M n (token + T pair + V's) / t; useful is 3 / 4 of it, with half of
-          the pairs
+  work    M n (4 (token + V's) + pairs) / t, see `_pairs`; useful are three
+          passes, over half of the pairs
   depth   M (3 L (6 + 2 [t > 1] + 2 [e > 1]) + chunks (3 + 3 [f > 1] + 3
           [d f e > 1])): six products follow one another in a layer: into heads,
           scores, mixture, out, in and out of the hidden units. A chunk of the
@@ -114,13 +114,39 @@ def _training(case: cases.Case) -> Expected:
   chunk = 3 + 3 * (axes['fsdp'] > 1) + 3 * (case.parts > 1)
   chain = _PASSES * size.layers * each + chunk * _chunks(case)
   return Expected(
-    times * _PRODUCTS * n * (token + pairs) / t,
+    times * n * (_PRODUCTS * token + _pairs(case)) / t,
     times * 3 * n * (token + pairs / 2) / t,
     times * _moved(case, n),
     {kind: times * x for kind, x in _sent(case, n).items()},
     times * chain,
     _held(case, n),
   )
+
+
+def _seen(case: cases.Case) -> float:
+  """Tokens that scores of a token are computed for, on average.
+
+  A stage of queries has the keys up to its end, see `arl.models.blocks`; over a
+  context axis all of the row.
+  """
+  length = case.length
+  if case.axes['context'] > 1:
+    return length
+  each = blocks.BLOCK * -(-length // (blocks.BLOCK * blocks.STAGES))
+  stages = [
+    (first, min(first + each, length)) for first in range(0, length, each)
+  ]
+  return sum((end - first) * end for first, end in stages) / length
+
+
+def _pairs(case: cases.Case) -> float:
+  """FLOPs of attention for each token in a microbatch.
+
+  Of two products a pass; the backward pass has four, and where attention goes
+  in blocks it computes scores once more.
+  """
+  again = 0.5 if case.axes['context'] == 1 else 0.0
+  return (_PRODUCTS + again) * flops.of_pair(case.size) * _seen(case)
 
 
 def _chunks(case: cases.Case) -> int:
@@ -133,8 +159,8 @@ def _moved(case: cases.Case, n: float) -> float:
   """Bytes to and from HBM in a microbatch, at least.
 
   matrices  3 passes write a gathered copy and read it: 3 * 2 * 2 P / t
-  scores    r (H / t) T^2 / c, float32: written and read in 3 passes, and once
-            more in the backward pass: 8 times
+  scores    of all tokens and those that they are computed for, float32: written
+            and read in 3 passes, and once more in the backward pass: 8 times
   states    of a layer and pass, bfloat16: about 12 D + 6 (H h + F) / t
   head      V / t logits a token, float32, 8 times; in each chunk its table 4
             times, and the gradient of it, float32, 6 times: written, added up
@@ -142,11 +168,11 @@ def _moved(case: cases.Case, n: float) -> float:
   sums      of gradients, float32: read twice, written once
   """
   size, axes, each = case.size, case.axes, matrices(case.size)
-  t, length = axes['tensor'], case.length
+  t = axes['tensor']
   experts = each['experts'] / axes['expert']
   layer = (each['attention'] + each['mlp'] + experts) / t
   hidden = _hidden(size)
-  scores = n * size.heads / t * length
+  scores = n * size.heads / t * _seen(case)
   wide = size.heads * size.head_dim + hidden
   states = n * (12 * size.width + 6 * wide / t)
   table = size.width * _chunks(case) * (4 * 2 + 6 * 4)
@@ -213,13 +239,15 @@ def _held(case: cases.Case, n: float) -> dict[str, float]:
   state      parameters and two moments, float32: 12 P / (f e t)
   gradients  the sum, and those of a microbatch: 8 P / (f e t)
   inputs     of all layers, bfloat16: 2 L n D
-  work       the greater of a layer's, three times its scores, and the head's: a
-             chunk's logits three times, its table and the sum of its gradient
-             whole
+  work       the greater of a layer's, three times the scores of a block, or of
+             all of a row's part over a context axis, and the head's: a chunk's
+             logits three times, its table and the sum of its gradient whole
   """
   size, t = case.size, case.axes['tensor']
   own = sum(_shares(case))
-  scores = n * size.heads / t * case.length
+  split = case.axes['context'] > 1
+  queries = n if split else case.rows * min(blocks.BLOCK, case.length)
+  scores = queries * size.heads / t * case.length
   logits = case.chunk * size.vocab / t
   table = size.vocab * size.width / t
   return {

@@ -57,8 +57,22 @@ def test_work_is_shared_by_the_devices_that_share_rows(program, axis):
   one = CASE._replace(program=program, mesh=cases.mesh())
   four = one._replace(mesh=cases.mesh(**{axis: 4}))
   whole, split = model.expected(one), model.expected(four)
-  assert split.flops == pytest.approx(whole.flops / 4)
+  if axis == 'tensor':  # over context tokens see their whole row
+    assert split.flops == pytest.approx(whole.flops / 4)
   assert split.useful == pytest.approx(whole.useful / 4)
+
+
+def test_attention_has_the_keys_up_to_the_end_of_a_stage():
+  at = lambda length: model.expected(
+    CASE._replace(mesh=cases.mesh(), length=length, layers=1, microbatches=1)
+  )
+  # Four stages of 512 tokens: (1 + 2 + 3 + 4) / 16 of all pairs, 4.5 passes of
+  # 4 * 4 heads * 8 each; besides, 4 passes over every token.
+  seen, token = (
+    4.5 * 4 * 4 * 8 * 2048 * 10 / 16,
+    4 * 2 * (5 * 32 * 48 + 97 * 32),
+  )
+  assert at(2048).flops == pytest.approx(2 * 2048 * (seen + token))
 
 
 def test_weak_scaling_keeps_the_work_of_a_device():

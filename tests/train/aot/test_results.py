@@ -51,7 +51,8 @@ def test_five_layers_are_drawn_from_one_and_two(case):
 def test_an_update_costs_what_the_formulas_say():
   case = TRAIN._replace(layers=2)
   found, want = costs(TRAIN, 2), model.expected(case)
-  assert found['flops'] == pytest.approx(want.flops, rel=0.05)
+  # In rows of one block XLA finds that scores are computed again in vain.
+  assert 0.92 < found['flops'] / want.flops < 1.01
   assert found['unknown'] == 1  # the loop over microbatches
   # XLA's own count has each loop's body once: of microbatches, and of chunks.
   assert found['xla_flops'] < 0.8 * found['flops']
