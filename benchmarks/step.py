@@ -142,7 +142,7 @@ def memory(
   folder: pathlib.Path,
   scratch: pathlib.Path,
 ) -> Iterator[dict[str, Any]]:
-  """Lines of a policy: its temporaries and its time, by those of none."""
+  """Lines of a policy: its temporaries and its time, by those of the plain."""
   vocab = hf.read_config(folder).vocab
   big, small = (_MEMORY, _TIMES)
   if setup.quick:
@@ -155,17 +155,17 @@ def memory(
     start('arl_step', sys.executable, None, scratch) as one,
     start('arl_step', sys.executable, None, scratch) as other,
   ):
-    plain, saving = Side(one, scratch, 'none'), Side(other, scratch, policy)
+    plain, saving = Side(one, scratch, 'plain'), Side(other, scratch, policy)
     used = [
       float(side.prepare(f'memory/{kind}', write(big))['temporaries'])
-      for side, kind in ((plain, 'none'), (saving, policy))
+      for side, kind in ((plain, 'plain'), (saving, policy))
     ]
     name = f'{big.name}/{policy}'
     for kind, value in zip(('plain_memory', 'memory'), used):
       yield samples.line(f'{name}/{kind}', value / 2**20, 'MiB', '')
     share = used[1] / used[0]
     yield samples.line(f'{name}/of_plain_memory', share, 'x', MEMORY_AIM)
-    plain.prepare('none', write(small))
+    plain.prepare('plain', write(small))
     saving.prepare(policy, write(small))
     before, after = in_turn([plain, saving], 3 if setup.quick else 5)
   yield _ratio(f'{name}/of_plain_time', after, before, TIME_AIM)

@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -10,14 +11,16 @@ import numpy as np
 
 from arl import episode, levels, types
 from arl.methods import compose, grpo
-from arl.models import hf
+from arl.models import attention, blocks, hf
 from arl.rollout import pack
 from arl.train import flops, forward, optimizers, sharding, state, step
 from benchmarks import cases, updates
 
 PACKAGES = ('arl', 'jax', 'jaxlib', 'numpy')
-# How an update is computed: remat, tokens of a chunk of the head.
+# How an update is computed: remat, tokens of a chunk of the head. The plain one
+# also holds the scores of all pairs, as attention did before it had blocks.
 POLICIES = {
+  'plain': ('none', 0),
   'none': ('none', 0),
   'products': ('products', 128),
   'attention': ('attention', 128),
@@ -81,7 +84,14 @@ def _lowered(policy, folder, seen, microbatch, credits):
   seen, credits = sharding.shard_rows((seen, credits), mesh)
   copied = jax.tree.map(jnp.copy, loaded.params)  # a step donates its state
   start = sharding.shard_params(state.create(copied, tx), mesh)
-  return update.lower(start, seen, credits), start, (seen, credits)
+  attend = _whole if policy == 'plain' else blocks.attend
+  with mock.patch.object(blocks, 'attend', attend):
+    return update.lower(start, seen, credits), start, (seen, credits)
+
+
+def _whole(query, keys, values, segments):
+  mask = attention.causal(segments)
+  return attention._attend(query, keys, values, mask)
 
 
 def _running(lowered, now, given, outputs):
