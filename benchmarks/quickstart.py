@@ -1,6 +1,6 @@
 """How long the quickstart takes to 0.9 success, with arl and with TRL.
 
-  python -m benchmarks.quickstart [--quick] [--model=DIR] [--seeds=3] \
+  python -m benchmarks.quickstart [--quick] [--warm_start=DIR] [--seeds=3] \
     [--trl_python=PYTHON]
 
 From one warm start both learn by reinforcement on the same environment, with
@@ -31,8 +31,8 @@ AIM = '>= 2'
 _REACHED = 0.9
 _EVERY = 2  # batches
 _LIMIT = 1800.0  # seconds of a run
-_MODEL = flags.DEFINE_string(
-  'model', None, 'The warm start; none: launch.sft makes it first.'
+_WARM_START = flags.DEFINE_string(
+  'warm_start', None, 'The folder to start from; none: launch.sft makes it.'
 )
 _SEEDS = flags.DEFINE_integer('seeds', 3, 'From how many seeds.', 1)
 
@@ -112,7 +112,7 @@ def warm_start(folder: pathlib.Path, argument: str) -> str:
 def plan_of(quick: bool, scratch: pathlib.Path) -> Plan:
   """What is run: a smoke run ends with its first evaluation."""
   word = 'quick' if quick else ''
-  model = _MODEL.value or warm_start(scratch / 'sft', word)
+  model = _WARM_START.value or warm_start(scratch / 'sft', word)
   model = str(pathlib.Path(model).absolute())
   argument = f'model={model}' + (',quick' if quick else '')
   return Plan(model, argument, 0.0, 3) if quick else Plan(

@@ -13,12 +13,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from absl import app, flags
+from absl import app
 
-_CHECK = flags.DEFINE_bool('check', False, 'Write nothing; 1 if out of date.')
-_ROOT = flags.DEFINE_string(
-  'root', str(pathlib.Path(__file__).parents[1]), 'Of tests/ and docs/.'
-)
+from launch import generated
 
 FOLDER, PAGE = 'tests/faults', 'docs/faults.md'
 HEADER = ('', 'fault', 'kind', 'what rules it out', 'tests')
@@ -83,19 +80,12 @@ def table(root: pathlib.Path) -> str:
 
 
 def main(argv: list[str]) -> int:
-  if len(argv) > 1:
-    raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
-  root = pathlib.Path(_ROOT.value)
-  path, text = root / PAGE, table(root)
-  if path.exists() and path.read_text(encoding='utf-8') == text:
-    return 0
-  if _CHECK.value:
-    print(f'{path}: the faults are out of date: python -m launch.faults')
-    return 1
-  path.parent.mkdir(exist_ok=True)
-  path.write_text(text, encoding='utf-8')
-  print(f'wrote the faults into {path}')
-  return 0
+  return generated.main(
+    argv,
+    lambda root: {root / PAGE: table(root)},
+    'faults',
+    'python -m launch.faults',
+  )
 
 
 if __name__ == '__main__':

@@ -15,17 +15,12 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterator
 
-from absl import app, flags
+from absl import app
 
 from arl import methods, types
 from arl.methods import binding, compose
 from experiments import recipes as configs
-from launch import evidence
-
-_CHECK = flags.DEFINE_bool('check', False, 'Write nothing; 1 if out of date.')
-_ROOT = flags.DEFINE_string(
-  'root', str(pathlib.Path(__file__).parents[1]), 'Of README.md and docs/.'
-)
+from launch import evidence, generated
 
 BEGIN, END = '<!-- methods:begin -->', '<!-- methods:end -->'
 AXES = ('advantage', 'ratio', 'surrogate', 'aggregation', 'further terms')
@@ -249,20 +244,7 @@ def written(root: pathlib.Path) -> dict[pathlib.Path, str]:
 
 
 def main(argv: list[str]) -> int:
-  if len(argv) > 1:
-    raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
-  stale = 0
-  for path, text in written(pathlib.Path(_ROOT.value)).items():
-    if path.exists() and path.read_text(encoding='utf-8') == text:
-      continue
-    stale = 1
-    if _CHECK.value:
-      print(f'{path}: the methods are out of date: python -m launch.table')
-      continue
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text, encoding='utf-8')
-    print(f'wrote the methods into {path}')
-  return stale if _CHECK.value else 0
+  return generated.main(argv, written, 'methods', 'python -m launch.table')
 
 
 if __name__ == '__main__':
