@@ -18,7 +18,8 @@ _LEAST, _MOST = 4, 64  # of one row
 _SHRINK = 4  # batch sizes are slots, slots / 4, slots / 16, ...
 _SMALLEST = 8
 _NARROWEST = 64  # caches are read at widths of 64, 128, 256, ... slots
-# XLA's default fuses sums on CPU in ways that depend on the number of rows.
+# XLA's default fuses sums on CPU in ways that depend on the number of rows, and
+# on what else is read of what they are made of, such as by a gradient.
 _ALIKE = {
   'xla_cpu_experimental_ynn_fusion_type': 'LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT'
 }
@@ -44,8 +45,10 @@ def width(tokens: int, most: int) -> int:
 def options() -> dict[str, str] | None:
   """Compiler options under which a row's numbers are its own.
 
-  On CPU they are then the same bits in a batch of any size. None where the
-  compiler does not know them; rows then agree to a few units in the last place.
+  On CPU they are then the same bits in a batch of any size, and so they are
+  with and without a gradient: the first ratio of an update is 1 exactly. None
+  where the compiler does not know them; rows then agree to a few units in the
+  last place.
   """
   if jax.default_backend() != 'cpu':
     return None

@@ -68,7 +68,9 @@ class LocalEngine:
       model, params, slots=slots, width=context, seed=seed
     )
     self._scheduler = scheduler.Scheduler(self._passes, model.experts, _SHARE)
-    self._score: Any = jax.jit(self._score_rows)
+    self._score: Any = jax.jit(
+      self._score_rows, compiler_options=decoding.options()
+    )
 
   @property
   def version(self) -> int:

@@ -10,6 +10,7 @@ from arl import columns as columns_lib
 from arl import types
 from arl.kernels import divergences
 from arl.models import teachers
+from arl.rollout import decoding
 from arl.train import forward as forward_lib
 from arl.train import routing, sharding
 
@@ -97,7 +98,7 @@ def make_score(
     out = jax.lax.fori_loop(0, live.size, put_if_live, zeros)
     return jax.tree.map(lambda x: x.reshape(rows, *x.shape[2:]), out)
 
-  return jax.jit(score)
+  return jax.jit(score, compiler_options=decoding.options())
 
 
 @jax.jit

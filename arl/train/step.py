@@ -15,6 +15,7 @@ from jax.sharding import Mesh
 
 from arl import columns as columns_lib
 from arl import types
+from arl.rollout import decoding
 from arl.train import forward as forward_lib
 from arl.train import partition, prefixes, sharding
 from arl.train import state as state_lib
@@ -131,4 +132,4 @@ def make_train_step(
     }
     return state, metrics
 
-  return jax.jit(step, donate_argnums=0)
+  return jax.jit(step, donate_argnums=0, compiler_options=decoding.options())

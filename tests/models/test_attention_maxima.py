@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from arl.models import attention, sizes, transformer
+from arl.models import blocks, sizes, transformer
 
 SIZE = sizes.tiny()._replace(layers=3)
 KINDS = {
@@ -46,14 +46,14 @@ def by_loops(query, keys):
 @pytest.mark.parametrize('name', KINDS)
 def test_of_the_pairs_that_attention_saw(name, monkeypatch):
   model, params = made(name)
-  seen, attend = [], attention._attend
+  seen, attend = [], blocks.attend
 
-  def watched(query, keys, values, mask):
+  def watched(query, keys, values, segments):
     seen.append((query, keys))
-    return attend(query, keys, values, mask)
+    return attend(query, keys, values, segments)
 
   found = jax.jit(model.attention_maxima)(params, TOKENS, POSITIONS, SEGMENTS)
-  monkeypatch.setattr(attention, '_attend', watched)
+  monkeypatch.setattr(blocks, 'attend', watched)
   model.apply(params, TOKENS, POSITIONS, SEGMENTS)
   assert found.dtype == jnp.float32 and len(seen) == 3
   expected = [by_loops(*pair) for pair in seen]

@@ -7,6 +7,7 @@ import shutil
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 import tiny
 
@@ -86,9 +87,17 @@ def test_bad_terms_are_refused_before_anything_runs(
     loop.train(quick(model_folder, reward=reward), tmp_path)
 
 
+def unbounded():
+  return optax.sgd(float('inf'))
+
+
 def test_a_learning_rate_without_bound_is_stopped(model_folder, tmp_path):
-  config = quick(model_folder, steps=9, updates={'max_nonfinite': 4})
-  config.optimizer.update(lr=float('inf'), warmup=0)
+  config = quick(
+    model_folder,
+    steps=9,
+    updates={'max_nonfinite': 4},
+    optimizer={'name': 'test_runs.unbounded'},
+  )
   with pytest.raises(FloatingPointError) as error:
     loop.train(config, tmp_path)
   said = str(error.value)
