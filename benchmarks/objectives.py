@@ -178,19 +178,13 @@ def write(outcomes: list[Outcome], versions: dict, load: float) -> None:
   header = (
     'row', 'shape', 'library', 'arl, ms', 'library, ms', 'ratio', 'aim', '',
   )  # fmt: skip
-  runs.write_table(TABLE, header, [_cells(each) for each in outcomes])
-  used = '\n'.join(
-    f'- {side}: ' + ', '.join(f'{n} {v}' for n, v in packages.items())
-    for side, packages in versions.items()
-  )
-  text = (
+  about = (
     'Written by `python -m benchmarks.objectives`; the README of `benchmarks`'
-    ' says what\nthe rows are. Medians over rounds, ratios with 95 %'
-    f' intervals.\n\n- {machine.cpu()}, one core, load {load:.2f} at the'
-    ' start\n'
-    f'{used}\n\n'
+    ' says what\nthe rows are. Medians over rounds, ratios with 95 % intervals.'
   )
-  TABLE.write_text(text + TABLE.read_text(encoding='utf-8'), encoding='utf-8')
+  table = runs.markdown(header, [_cells(each) for each in outcomes])
+  facts = machine.used(versions)
+  machine.write(TABLE, about, table, load, facts, 'one core')
 
 
 def main(argv: list[str]) -> None:

@@ -210,18 +210,16 @@ def draw(made: dict[str, Seen], path: pathlib.Path) -> None:
 def write(body: list[list[str]], load: float) -> None:
   """Rewrites the table, with what has to be known to read it."""
   header = '', 'seconds', 'batches', 'a batch, s', 'times as long as ahead'
-  runs.write_table(TABLE, header, body)
-  text = (
+  about = (
     'Written by `python -m benchmarks.pipeline`: seconds of training until two'
     ' batches in a row\nhave a mean success of 0.85; tools take 50 to 500 ms,'
     ' and everything was compiled before.\nMeans over seeds with 95 %'
     ' intervals. The plain loop trains on the same episodes as the\none at its'
-    ' own pace; one batch of it is run, and its seconds follow from that.\n\n'
-    f'- {machine.cpu()}, {os.cpu_count()} cores, load {load:.2f} at the start\n'
-    f'- jax {jax.__version__}\n\n'
+    ' own pace; one batch of it is run, and its seconds follow from that.'
   )
-  rest = '\n![Success over seconds](pipeline.png)\n'
-  TABLE.write_text(text + TABLE.read_text('utf-8') + rest, encoding='utf-8')
+  picture = '\n![Success over seconds](pipeline.png)\n'
+  table = runs.markdown(header, body) + picture
+  machine.write(TABLE, about, table, load, [f'jax {jax.__version__}'])
 
 
 def start() -> None:

@@ -157,16 +157,14 @@ def tell(made: list[dict]) -> list[list[str]]:
 
 def write(body: list[list[str]], load: float) -> None:
   """Rewrites the table, with what has to be known to read it."""
-  runs.write_table(TABLE, ('', 'seconds', 'aim'), body)
-  text = (
+  about = (
     'Written by `python -m benchmarks.quickstart`: seconds from the command to'
     f' {_REACHED} success\non held-out tasks, from the same warm start, with'
     ' the same environment, episodes, sizes\nand learning rate. Means over'
-    ' seeds with 95 % intervals.\n\n'
-    f'- {machine.cpu()}, {os.cpu_count()} cores, load {load:.2f} at the start\n'
-    f'- jax {jax.__version__}\n\n'
+    ' seeds with 95 % intervals.'
   )
-  TABLE.write_text(text + TABLE.read_text(encoding='utf-8'), encoding='utf-8')
+  table = runs.markdown(('', 'seconds', 'aim'), body)
+  machine.write(TABLE, about, table, load, [f'jax {jax.__version__}'])
 
 
 def main(argv: list[str]) -> None:

@@ -144,21 +144,15 @@ def write(lines: list[dict[str, Any]], load: float) -> None:
     'model', 'prompts', 'lengths', 'library', 'arl, tokens/s',
     'library, tokens/s', 'ratio', 'aim', '',
   )  # fmt: skip
-  runs.write_table(TABLE, header, samples.table(lines))
   versions: dict[str, dict] = {}
   for line in lines:
     versions |= line.get('versions', {})
-  used = '\n'.join(
-    f'- {side}: ' + ', '.join(f'{n} {v}' for n, v in packages.items())
-    for side, packages in versions.items()
-  )
-  text = (
+  about = (
     'Written by `python -m benchmarks.sampler`; the README of `benchmarks` says'
-    ' what\nthe rows are. Medians over rounds, ratios with 95 % intervals.\n\n'
-    f'- {machine.cpu()}, {os.cpu_count()} cores, load {load:.2f} at the start\n'
-    f'{used}\n\n'
+    ' what\nthe rows are. Medians over rounds, ratios with 95 % intervals.'
   )
-  TABLE.write_text(text + TABLE.read_text(encoding='utf-8'), encoding='utf-8')
+  table = runs.markdown(header, samples.table(lines))
+  machine.write(TABLE, about, table, load, machine.used(versions))
 
 
 def main(argv: list[str]) -> None:

@@ -188,16 +188,17 @@ def write(outcomes: Sequence[Outcome], load: float) -> None:
     'kind', *(f'runs/min, {workers} at once' for workers in _WORKERS),
     'p50, ms', 'p90, ms', 'p99, ms', 'aim', '',
   )  # fmt: skip
-  runs.write_table(TABLE, header, [_cells(each) for each in outcomes])
   total = sum(each.wrong for each in outcomes)
-  text = (
+  about = (
     'Written by `python -m benchmarks.sandbox`, whose docstring says what is'
-    ' measured. Rates are\nmedians over rounds with 95 % intervals.\n\n'
-    f'- {machine.cpu()}, {os.cpu_count()} cores, load {load:.2f} at the start\n'
-    f'- Python {sys.version.split()[0]}; {isolation.find().promise}\n'
-    f'- runs that did not do what they should: {total}\n\n'
+    ' measured. Rates are\nmedians over rounds with 95 % intervals.'
   )
-  TABLE.write_text(text + TABLE.read_text('utf-8'), 'utf-8')
+  facts = [
+    f'Python {sys.version.split()[0]}; {isolation.find().promise}',
+    f'runs that did not do what they should: {total}',
+  ]
+  table = runs.markdown(header, [_cells(each) for each in outcomes])
+  machine.write(TABLE, about, table, load, facts)
 
 
 def main(argv: list[str]) -> None:

@@ -209,17 +209,19 @@ def write(outcomes: Sequence[Outcome], load: float) -> None:
     'load', 'in flight', 'requests/s', 'tokens/s', 'in process, tokens/s',
     'share', 'aim', '',
   )  # fmt: skip
-  runs.write_table(TABLE, header, [_cells(each) for each in outcomes])
   total = sum(each.differing for each in outcomes)
-  text = (
+  about = (
     'Written by `python -m benchmarks.server`, whose docstring says what is'
-    ' measured. Medians\nover rounds with 95 % intervals.\n\n'
-    f'- {machine.cpu()}, {os.cpu_count()} cores for the server and what asks'
-    f' it, load {load:.2f} at the start\n- jax {jax.__version__}, uvicorn'
-    f' {uvicorn.__version__}\n- answers that differ from those in process, in'
-    f' a token or a bit of a log-prob: {total}\n\n'
+    ' measured. Medians\nover rounds with 95 % intervals.'
   )
-  TABLE.write_text(text + TABLE.read_text('utf-8'), 'utf-8')
+  facts = [
+    f'jax {jax.__version__}, uvicorn {uvicorn.__version__}',
+    'answers that differ from those in process, in a token or a bit of a'
+    f' log-prob: {total}',
+  ]
+  where = f'{os.cpu_count()} cores for the server and what asks it'
+  table = runs.markdown(header, [_cells(each) for each in outcomes])
+  machine.write(TABLE, about, table, load, facts, where)
 
 
 def main(argv: list[str]) -> None:

@@ -192,8 +192,7 @@ def write(body: list[list[str]], load: float) -> None:
     'model', 'branches', 'unique', 'computed', 'own, ms', 'shared, ms',
     'time by unique', 'processor by unique', 'own, MiB', 'shared, MiB',
   )  # fmt: skip
-  runs.write_table(TABLE, header, body)
-  text = (
+  about = (
     'Written by `python -m benchmarks.shared_prefix`. One update of DAPO on'
     ' branches of a\nhistory of ten turns, whose tokens are computed once a'
     ' branch (own) or once (shared).\n`unique` is the share of tokens that are'
@@ -201,11 +200,10 @@ def write(body: list[list[str]], load: float) -> None:
     ' of shared by that of own, divided by the share of unique\ntokens, aims at'
     ' 1.2 or less: by the clock, and by seconds of all threads on\nprocessors,'
     ' which other work on the machine changes less. Medians over rounds, with'
-    ' 95 %\nintervals; MiB are of temporaries, as XLA counts them.\n\n'
-    f'- {machine.cpu()}, {os.cpu_count()} cores, load {load:.2f} at the start\n'
-    f'- jax {jax.__version__}, numpy {np.__version__}\n\n'
+    ' 95 %\nintervals; MiB are of temporaries, as XLA counts them.'
   )
-  TABLE.write_text(text + TABLE.read_text(encoding='utf-8'), encoding='utf-8')
+  facts = [f'jax {jax.__version__}, numpy {np.__version__}']
+  machine.write(TABLE, about, runs.markdown(header, body), load, facts)
 
 
 def main(argv: list[str]) -> None:

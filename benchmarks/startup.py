@@ -114,16 +114,14 @@ def tell(name: str, seconds: Sequence[float]) -> list[str]:
 
 def write(body: list[list[str]], load: float) -> None:
   """Rewrites the table, with what has to be known to read it."""
-  runs.write_table(TABLE, ('what', 'seconds', 'aim', ''), body)
-  text = (
+  about = (
     'Written by `python -m benchmarks.startup`: seconds of `import arl`, and'
     ' from the command\nof the quickstart to its first finished step, which an'
     ' evaluation on 512 tasks comes\nbefore; cold with nothing compiled, warm'
-    ' with what the command before left. Medians\nand their range.\n\n'
-    f'- {machine.cpu()}, {os.cpu_count()} cores, load {load:.2f} at the start\n'
-    f'- jax {jax.__version__}\n\n'
+    ' with what the command before left. Medians\nand their range.'
   )
-  TABLE.write_text(text + TABLE.read_text(encoding='utf-8'), encoding='utf-8')
+  table = runs.markdown(('what', 'seconds', 'aim', ''), body)
+  machine.write(TABLE, about, table, load, [f'jax {jax.__version__}'])
 
 
 def main(argv: list[str]) -> None:

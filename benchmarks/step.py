@@ -258,18 +258,12 @@ def write(lines: list[dict[str, Any]], load: float) -> None:
       line['name'].removeprefix('step/'), f'{line["value"]:.4g}{shown}',
       line['unit'], aim, {None: '', True: 'met', False: 'missed'}[met],
     ])  # fmt: skip
-  runs.write_table(TABLE, ('row', 'value', 'unit', 'aim', ''), body)
-  used = '\n'.join(
-    f'- {side}: ' + ', '.join(f'{n} {v}' for n, v in packages.items())
-    for side, packages in versions.items()
-  )
-  text = (
+  about = (
     'Written by `python -m benchmarks.step`; the README of `benchmarks` says'
-    ' what the\nrows are. Medians over rounds, with 95 % intervals.\n\n'
-    f'- {machine.cpu()}, {os.cpu_count()} cores, load {load:.2f} at the start\n'
-    f'{used}\n\n'
+    ' what the\nrows are. Medians over rounds, with 95 % intervals.'
   )
-  TABLE.write_text(text + TABLE.read_text(encoding='utf-8'), encoding='utf-8')
+  table = runs.markdown(('row', 'value', 'unit', 'aim', ''), body)
+  machine.write(TABLE, about, table, load, machine.used(versions))
 
 
 def main(argv: list[str]) -> None:
