@@ -55,6 +55,7 @@ def base() -> ml_collections.ConfigDict:
       'env': {'name': 'tools.make'},
       'reward': {'cap': 0.5, 'terms': {}},
       'engine': {
+        'make': '',
         'slots': 256,
         'dtype': '',
         'cache': '',

@@ -203,8 +203,6 @@ class Scheduler:
       place = self._slots.place(row.tokens)
       sources[place.slot] = place.source
       row.admit(place.slot, place.shared, self._epoch)
-      if place.source == place.slot:
-        self._slots.fed(place.slot, 0, row.tokens[: place.shared])
       self.totals['cached'] += place.shared
       openings |= _openings(row)
       admitted.append(row)

@@ -79,10 +79,12 @@ class Slots:
     whole = (shared == self._lengths) & ~self._busy
     source = int(np.lexsort((whole, shared))[-1])
     n = int(shared[source])
-    slot = source if whole[source] and n else oldest
+    goes_on = bool(whole[source]) and n > 0
+    slot = source if goes_on else oldest
     self._busy[slot] = True
     self._free -= 1
-    self._clear(slot)
+    if not goes_on:  # what the last id of a slot that is cut gave is not known
+      self._clear(slot)
     return Place(slot, source, n)
 
   def fed(self, slot: int, start: int, tokens: Ids) -> None:

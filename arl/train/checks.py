@@ -88,6 +88,8 @@ def check_engine(config: ml_collections.ConfigDict) -> None:
       f"config.engine.cache is {e.cache!r}; use 'int8', or '' to keep what the"
       ' engine computes.'
     )
+  if e.make:
+    _check_own_engine(config)
   if not e.urls:
     return
   for url in e.urls.split(','):
@@ -112,6 +114,21 @@ def check_engine(config: ml_collections.ConfigDict) -> None:
       f'config.engine.tolerance is {e.tolerance}; it is how far the log-probs'
       ' of a server may be from those of the trainer, above 0.'
     )
+
+
+def _check_own_engine(config: ml_collections.ConfigDict) -> None:
+  others = {
+    'engine.urls': config.engine.urls,
+    'engine.dtype': config.engine.dtype,
+    'engine.cache': config.engine.cache,
+    'rollout.ahead': config.rollout.ahead,
+  }
+  for key, value in others.items():
+    if value:
+      raise ValueError(
+        f'config.engine.make names an engine of your own, and {key} is'
+        f' {value!r}, which is of the others; leave out one of them.'
+      )
 
 
 def check_ahead(config: ml_collections.ConfigDict, moved: bool) -> None:

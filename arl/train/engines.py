@@ -34,6 +34,9 @@ def make(
     RuntimeError: a server that cannot be used, or did not take the weights.
   """
   loaded = loaded._replace(params=processes.here(loaded.params))
+  if config.engine.make:
+    own = names.resolve(config.engine.make, 'arl.train')
+    return own(config, loaded, tokenizer)
   if config.engine.urls:
     return _served(config, loaded, tokenizer)
   model = loaded.model

@@ -36,6 +36,7 @@ TRAIN = {
   'env': FREE,
   'reward': {'cap': float, 'terms': BLOCKS},
   'engine': {
+    'make': str,
     'slots': int,
     'dtype': str,
     'cache': str,

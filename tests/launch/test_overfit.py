@@ -22,14 +22,14 @@ def learn(model_folder, tmp_path):
     config = tiny.config(model_folder)
     config.optimizer.update(lr=rate, warmup=0)
     folder = tmp_path / 'run'
-    made = overfit.one_prompt(config, task=0, samples=8)
+    made = overfit.one_prompt(config, task=0, samples=16)
     return overfit.overfit(made, folder), folder
 
   return attempt
 
 
 def test_the_tiny_policy_learns_a_prompt(learn, capsys):
-  code, folder = learn(0.03)
+  code, folder = learn(0.01)
   rows = metrics.read(folder)
   found = overfit.learnt(rows)
   assert code == 0 and found is not None

@@ -21,11 +21,13 @@ TASKS, SAMPLES = 3, 2
 
 @pytest.fixture(scope='module')
 def engine():
-  model = transformer.make(tiny.size())
+  model = transformer.make(SIZE)
   params = model.init(jax.random.key(0))
   return local.LocalEngine(model, params, slots=6, context=24, seed=0)
 
 
+# Of narrower heads the bits may depend on how their keys came to be cached.
+SIZE = tiny.size()._replace(head_dim=16)
 ENV = tiny.letters()
 CHAT = chat_lib.chat(tiny.tokenizer())
 
@@ -94,7 +96,7 @@ def test_in_steps_every_token_keeps_its_version(engine, budget):
 
 @functools.cache
 def engine_params(step):
-  return transformer.make(tiny.size()).init(jax.random.key(step))
+  return transformer.make(SIZE).init(jax.random.key(step))
 
 
 def test_log_probs_are_those_of_the_weights_that_sampled(engine):

@@ -3,7 +3,7 @@
 import pytest
 import tiny
 
-from arl.train import build, checks
+from arl.train import build, checks, engines, loading
 
 URL = 'http://127.0.0.1:1'
 
@@ -39,3 +39,30 @@ def test_servers_have_addresses_a_folder_and_their_own_precision(config):
 def test_a_server_that_is_not_there_is_named(config):
   with pytest.raises(RuntimeError, match=URL):
     build.world(config)
+
+
+def named(config, loaded, tokenizer):
+  return config.seed, loaded.sizes, type(tokenizer).__name__
+
+
+def test_an_engine_of_ones_own_is_made_by_its_function(model_folder):
+  block = {'make': 'test_engines.named'}
+  config = tiny.config(model_folder, seed=3, engine=block)
+  loaded, tokenizer = loading.load_model(config.model, config.seed)
+  made = engines.make(config, loaded, tokenizer)
+  assert made == (3, loaded.sizes, type(tokenizer).__name__)
+
+
+@pytest.mark.parametrize(
+  'blocks',
+  [
+    {'engine': {'urls': 'http://127.0.0.1:1', 'sync': 'sync.tensors'}},
+    {'engine': {'dtype': 'bfloat16'}},
+    {'rollout': {'ahead': 1}},
+  ],
+)
+def test_an_engine_of_ones_own_has_no_settings_of_others(model_folder, blocks):
+  config = tiny.config(model_folder, **blocks)
+  config.engine.make = 'test_engines.named'
+  with pytest.raises(ValueError, match='engine.make names an engine of your'):
+    checks.check_engine(config)

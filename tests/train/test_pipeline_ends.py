@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-import test_pipeline
+import test_rollouts_ahead
 import tiny
 
 from arl.rollout import passes
@@ -29,8 +29,8 @@ def no_thread_is_left():
   assert not threads() - before
 
 
-def settings(folder, env='test_pipeline.slow', **keywords):
-  made = test_pipeline.settings(folder)
+def settings(folder, env='test_rollouts_ahead.slow', **keywords):
+  made = test_rollouts_ahead.settings(folder)
   made.env = {'name': env, **keywords}
   return made
 
@@ -123,7 +123,7 @@ def test_a_run_that_is_asked_to_stop_stops_and_goes_on(
   assert int(now.updates) == 2 * 2 and not threads()
   monkeypatch.undo()
   now = loop.train(settings(model_folder), tmp_path / 'run')
-  assert int(now.updates) == 2 * test_pipeline.STEPS
+  assert int(now.updates) == 2 * test_rollouts_ahead.STEPS
 
 
 def test_ctrl_c_twice_ends_at_once(model_folder, tmp_path):

@@ -1,7 +1,7 @@
 """Ahead of the learner through a server, which takes weights as it samples."""
 
 import pytest
-import test_pipeline
+import test_rollouts_ahead
 import tiny
 
 from arl.train import loop
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures('compiled_once')
 def test_a_run_through_a_server(model_folder, tmp_path, monkeypatch, pause):
   paused = []
   with serving.running(model_folder, context=24) as client:
-    config = test_pipeline.settings(
+    config = test_rollouts_ahead.settings(
       model_folder,
       engine={
         'urls': str(client.base_url),
@@ -34,6 +34,6 @@ def test_a_run_through_a_server(model_folder, tmp_path, monkeypatch, pause):
     now = loop.train(config, tmp_path / 'run')
   assert int(now.updates) == 6
   rows = tiny.rows(tmp_path / 'run')
-  assert max(row['ahead/age_max'] for row in rows) <= test_pipeline.AHEAD
+  assert max(row['ahead/age_max'] for row in rows) <= test_rollouts_ahead.AHEAD
   assert rows[-1]['ahead/age'] > 0 and rows[-1]['audit/unsampled'] == 0
   assert {mode for mode, _ in paused} == {pause} and len(paused) >= 3

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-import test_pipeline
+import test_rollouts_ahead
 import tiny
 
 from arl.models import critics, functional, hf
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures('compiled_once')
 
 
 def settings(folder, steps):
-  made = test_pipeline.settings(
+  made = test_rollouts_ahead.settings(
     folder,
     rollout={'ahead': 1, 'window': 0},
     prompts={'batch': 8, 'samples': 1, 'in_flight': 4, 'size': 24},

@@ -48,11 +48,11 @@ def watched(config, folder):
     generate, score = local.LocalEngine.generate, local.LocalEngine.score
 
     def sampled(engine, requests, sampling):
-      given['sampled'] = jax.device_get(engine._params)
+      given['sampled'] = jax.device_get(engine._passes.params)
       return generate(engine, requests, sampling)
 
     def noted(engine, rows, temperature):
-      scored.append((given['sampled'], jax.device_get(engine._params)))
+      scored.append((given['sampled'], jax.device_get(engine._passes.params)))
       return score(engine, rows, temperature)
 
     patch.setattr(local.LocalEngine, 'generate', sampled)

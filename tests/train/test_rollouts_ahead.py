@@ -43,7 +43,7 @@ def slow(**settings):
 
 def settings(folder, **blocks):
   made = tiny.config(
-    folder, steps=STEPS, method=TIS, env={'name': 'test_pipeline.slow'}
+    folder, steps=STEPS, method=TIS, env={'name': 'test_rollouts_ahead.slow'}
   )
   made.rollout.update(strategy='asynchronous.multi_turn', ahead=AHEAD, window=5)
   made.prompts.in_flight = 6
