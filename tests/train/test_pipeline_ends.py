@@ -119,8 +119,9 @@ def test_a_run_that_is_asked_to_stop_stops_and_goes_on(
     yield lambda: next(asked)
 
   monkeypatch.setattr(interrupt, 'requested', requested)
+  before = threads()
   now = loop.train(settings(model_folder), tmp_path / 'run')
-  assert int(now.updates) == 2 * 2 and not threads()
+  assert int(now.updates) == 2 * 2 and not threads() - before
   monkeypatch.undo()
   now = loop.train(settings(model_folder), tmp_path / 'run')
   assert int(now.updates) == 2 * test_rollouts_ahead.STEPS
