@@ -16,7 +16,6 @@ the workdir, and is not run again.
 import json
 import os
 import pathlib
-import subprocess
 import sys
 from typing import Any, NamedTuple
 
@@ -130,12 +129,7 @@ def run(plan: Plan, way: str, seed: int) -> Seen:
 def warm_start(folder: pathlib.Path, quick: bool) -> str:
   """Makes the warm start, unless it is there; gives its folder."""
   if not (folder / 'final').exists():
-    subprocess.run(
-      [sys.executable, '-m', 'launch.sft', f'--workdir={folder}',
-       f'--config=experiments/quickstart_sft.py:{"quick" if quick else ""}'],
-      cwd=processes.ROOT, check=True, stdout=sys.stderr,
-      env=startup.environment(folder.parent),
-    )  # fmt: skip
+    startup.warm_start(folder, folder.parent, 'quick' if quick else '')
   return str(folder / 'final')
 
 

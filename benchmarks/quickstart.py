@@ -14,7 +14,6 @@ object a line and rewrites benchmarks/results/quickstart.md.
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -98,21 +97,11 @@ def reached(path: pathlib.Path, name: str, least: float) -> bool:
   return any(row.get(name, -1.0) >= least for row in rows)
 
 
-def warm_start(folder: pathlib.Path, argument: str) -> str:
-  """Makes the warm start; gives its folder."""
-  subprocess.run(
-    [sys.executable, '-m', 'launch.sft', f'--workdir={folder}',
-     f'--config=experiments/quickstart_sft.py:{argument}'],
-    cwd=processes.ROOT, check=True, stdout=sys.stderr,
-    env=startup.environment(folder),
-  )  # fmt: skip
-  return str(folder / 'final')
-
-
 def plan_of(quick: bool, scratch: pathlib.Path) -> Plan:
   """What is run: a smoke run ends with its first evaluation."""
   word = 'quick' if quick else ''
-  model = _WARM_START.value or warm_start(scratch / 'sft', word)
+  folder = scratch / 'sft'
+  model = _WARM_START.value or startup.warm_start(folder, folder, word)
   model = str(pathlib.Path(model).absolute())
   argument = f'model={model}' + (',quick' if quick else '')
   return Plan(model, argument, 0.0, 3) if quick else Plan(

@@ -74,13 +74,18 @@ def environment(cache: pathlib.Path) -> dict[str, str]:
   return {**kept, 'JAX_PLATFORMS': 'cpu', 'XDG_CACHE_HOME': str(cache)}
 
 
-def warm_start(folder: pathlib.Path) -> str:
-  """A model of the quickstart's sizes, hardly trained; gives its folder."""
+def warm_start(folder: pathlib.Path, cache: pathlib.Path, argument: str) -> str:
+  """Trains the quickstart's warm start; gives the folder of its model.
+
+  Args:
+    folder: of the run.
+    cache: where what is compiled is kept.
+    argument: of experiments/quickstart_sft.py: 'quick', or '' for all of it.
+  """
   subprocess.run(
     [sys.executable, '-m', 'launch.sft', f'--workdir={folder}',
-     '--config=experiments/quickstart_sft.py:quick'],
-    cwd=processes.ROOT, check=True, stdout=sys.stderr,
-    env=environment(folder.parent / 'apart'),
+     f'--config=experiments/quickstart_sft.py:{argument}'],
+    cwd=processes.ROOT, check=True, stdout=sys.stderr, env=environment(cache),
   )  # fmt: skip
   return str(folder / 'final')
 
@@ -92,7 +97,7 @@ def measure(quick: bool) -> dict[str, list[float]]:
   made = {'import': [imports() for _ in range(count)]}
   with tempfile.TemporaryDirectory() as scratch:
     folder = pathlib.Path(scratch)
-    model = warm_start(folder / 'sft')
+    model = warm_start(folder / 'sft', folder / 'apart', 'quick')
     step = lambda name: first_step(model, folder / name, quick)
     made['first_step/cold'] = [step('cold')]
     made['first_step/warm'] = [

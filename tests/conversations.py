@@ -176,3 +176,20 @@ class Script:
     logp = -0.5 - np.arange(len(ids), dtype=np.float32) / 64
     versions = np.full(len(ids), self.version, np.int32)
     return engine.Sample(np.array(ids, np.int32), logp, finish, versions)
+
+
+def pairs():
+  """Few ids for few letters: 'ab' is one token, or two."""
+  marks = ('<e>', '<u>', '<a>')
+  vocab = {'<p>': 0, 'ab': 1, 'a': 2, 'b': 3, 'bc': 4, 'c': 5}
+  core = tokenizers.Tokenizer(
+    tokenizers.models.BPE(vocab=vocab, merges=[('a', 'b'), ('b', 'c')])
+  )
+  core.add_special_tokens(list(marks))
+  core.decoder = tokenizers.decoders.Fuse()
+  template = (
+    "{% for m in messages %}{{ {'user': '<u>', 'assistant': '<a>'}[m.role] }}"
+    "{{ m.content }}{{ '<e>' if m.role == 'assistant' else '' }}{% endfor %}"
+    "{{ '<a>' if add_generation_prompt else '' }}"
+  )
+  return tokenizers_lib.wrap(core, template, '<p>', '<e>', marks[1:])

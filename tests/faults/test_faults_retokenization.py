@@ -10,10 +10,8 @@ import hypothesis.strategies as st
 import numpy as np
 import plain
 import pytest
-import tokenizers
 
 from arl import episode
-from arl.models import tokenizers as tokenizers_lib
 from arl.rollout import (
   chat,
   engine,
@@ -175,30 +173,13 @@ def test_09_a_rewritten_turn_begins_a_row_of_its_own(name):
   assert trained == sum(spelt, [])
 
 
-def pairs():
-  """Few ids for few letters: 'ab' is one token, or two."""
-  marks = ('<e>', '<u>', '<a>')
-  vocab = {'<p>': 0, 'ab': 1, 'a': 2, 'b': 3, 'bc': 4, 'c': 5}
-  core = tokenizers.Tokenizer(
-    tokenizers.models.BPE(vocab=vocab, merges=[('a', 'b'), ('b', 'c')])
-  )
-  core.add_special_tokens(list(marks))
-  core.decoder = tokenizers.decoders.Fuse()
-  template = (
-    "{% for m in messages %}{{ {'user': '<u>', 'assistant': '<a>'}[m.role] }}"
-    "{{ m.content }}{{ '<e>' if m.role == 'assistant' else '' }}{% endfor %}"
-    "{{ '<a>' if add_generation_prompt else '' }}"
-  )
-  return tokenizers_lib.wrap(core, template, '<p>', '<e>', marks[1:])
-
-
 @pytest.mark.parametrize(
   'ids, text, again',
   [([2, 4], 'abc', [1, 5]), ([2, 3], 'ab', [1])],
   ids=['same length', 'shorter'],
 )
 def test_11_sampled_ids_reach_the_trainer_as_they_are(ids, text, again):
-  tokenizer = pairs()
+  tokenizer = conversations.pairs()
   assert tokenizer.decode(ids) == text
   assert tokenizer.encode(text, add_special_tokens=False) == again
   policy = scripted.ScriptedEngine(lambda request: ids, 9)
@@ -219,7 +200,7 @@ def test_11_sampled_ids_reach_the_trainer_as_they_are(ids, text, again):
 @hypothesis.settings(deadline=None, max_examples=60)
 @hypothesis.given(st.lists(st.integers(1, 5), min_size=1, max_size=8))
 def test_11_any_ids_come_through(ids):
-  tokenizer = pairs()
+  tokenizer = conversations.pairs()
   policy = scripted.ScriptedEngine(lambda request: ids, 9)
   plan = strategies.Plan(1, engine.Sampling(), LIMITS, (0,))
   made = chat.chat(tokenizer, observation_role='user')

@@ -7,7 +7,6 @@ import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-import tokenizers
 
 from arl import episode
 from arl.envs import call_syntax
@@ -253,25 +252,8 @@ def test_an_answer_that_was_cut_is_closed_by_the_template():
   assert one.rollout.rows[0][end : end + 1] == list(one.stop)
 
 
-def pairs():
-  """Few ids for few letters: 'ab' is one token, or two."""
-  marks = ('<e>', '<u>', '<a>')
-  vocab = {'<p>': 0, 'ab': 1, 'a': 2, 'b': 3, 'bc': 4, 'c': 5}
-  core = tokenizers.Tokenizer(
-    tokenizers.models.BPE(vocab=vocab, merges=[('a', 'b'), ('b', 'c')])
-  )
-  core.add_special_tokens(list(marks))
-  core.decoder = tokenizers.decoders.Fuse()
-  template = (
-    "{% for m in messages %}{{ {'user': '<u>', 'assistant': '<a>'}[m.role] }}"
-    "{{ m.content }}{{ '<e>' if m.role == 'assistant' else '' }}{% endfor %}"
-    "{{ '<a>' if add_generation_prompt else '' }}"
-  )
-  return tokenizers_lib.wrap(core, template, '<p>', '<e>', marks[1:])
-
-
 def test_sampled_ids_are_never_encoded_again():
-  one = Talk(pairs(), tools=())
+  one = Talk(conversations.pairs(), tools=())
   one.tell('user', 'c')
   one.answer_ids([2, 4, *one.stop])  # 'abc', which would be [1, 5]
   one.tell('user', 'c')
@@ -285,7 +267,7 @@ def test_sampled_ids_are_never_encoded_again():
 
 
 def test_of_two_answers_alike_the_one_that_was_told_the_same():
-  one = Talk(pairs(), tools=())
+  one = Talk(conversations.pairs(), tools=())
   one.tell('user', 'c')
   first = one.answer_ids([2, 3, *one.stop])
   one.said.pop()
