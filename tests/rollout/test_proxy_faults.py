@@ -99,7 +99,7 @@ def test_every_new_text_reaches_the_policy_of_a_template_that_strips(serve):
   'ids, text', [([2, 4], 'abc'), ([2, 3], 'ab')], ids=['same length', 'shorter']
 )
 def test_sampled_ids_are_the_ids_that_are_trained_on(serve, ids, text):
-  agent = serve(test_templates.pairs())
+  agent = serve(conversations.pairs())
   agent.tell('user', 'c')
   assert agent.hear(ids)['message']['content'] == text
   assert agent.tokenizer.encode(text, add_special_tokens=False) != ids
