@@ -10,7 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
-PAGES = sorted(f'docs/{path.name}' for path in (ROOT / 'docs').glob('*.md'))
+PAGES = sorted(
+  str(path.relative_to(ROOT)) for path in (ROOT / 'docs').rglob('*.md')
+)
 DOCUMENTS = ('README.md', 'BUILD.md', *PAGES)
 TREES = (
   'arl', 'benchmarks', 'ci', 'docs', 'experiments', 'launch', 'notebooks',
@@ -148,3 +150,25 @@ def test_no_text_names_a_machine():
 def test_the_citation_has_the_version_of_the_package():
   citation = (ROOT / 'CITATION.cff').read_text(encoding='utf-8')
   assert f'\nversion: {setup()["metadata"]["version"]}\n' in citation
+
+
+def test_the_readme_cites_as_the_citation_does():
+  citation = (ROOT / 'CITATION.cff').read_text(encoding='utf-8')
+  readme = (ROOT / 'README.md').read_text(encoding='utf-8')
+  told = dict(re.findall(r'^([\w-]+): "?(.+?)"?$', citation, re.MULTILINE))
+  (author,) = re.findall(r'^  - name: (.+)$', citation, re.MULTILINE)
+  (block,) = blocks(readme, 'bibtex')
+  assert re.findall(r'^  (\w+) = \{+(.+?)\}+,$', block, re.MULTILINE) == [
+    ('title', told['title']),
+    ('author', author),
+    ('year', told['date-released'][:4]),
+    ('version', told['version']),
+    ('url', told['repository-code']),
+  ]
+
+
+def test_the_citation_has_what_its_format_asks_for():
+  citation = (ROOT / 'CITATION.cff').read_text(encoding='utf-8')
+  keys = re.findall(r'^([\w-]+):', citation, re.MULTILINE)
+  assert {'cff-version', 'message', 'title', 'authors'} <= set(keys)
+  assert len(keys) == len(set(keys))
