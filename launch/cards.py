@@ -115,7 +115,7 @@ def card(name: str, recipe: Callable, section: str, about: Known) -> str:
   summary = (inspect.getdoc(recipe) or '').partition('\n\n')[0]
   sources = cited(recipe, section, about.papers)
   rows = [pair for pair in _rows(name, recipe, about) if pair[1] != _NOTHING]
-  lines = [('', ''), ('---', '---'), *(pair for pair in rows if pair[1])]
+  lines = [('part', 'here'), ('---', '---'), *(pair for pair in rows if pair[1])]
   entries = '\n\n'.join(paper.bibtex for paper in sources)
   parts = [
     f'## {name}',
