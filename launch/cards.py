@@ -36,7 +36,7 @@ card names, every recipe passes the laws of `tests/test_laws.py`. What methods
 reach is in the [results]({address}/experiments/RESULTS.md)."""
 _SECTION = re.compile(r'^## (\w+)\n', re.MULTILINE)
 _CITES = re.compile(r'\Acites: ([\w, ]+)\n+')
-_NOTHING = '–'
+_NOTHING = ('', '–')
 
 
 class Known(NamedTuple):
@@ -114,8 +114,8 @@ def card(name: str, recipe: Callable, section: str, about: Known) -> str:
   """The card of a recipe, in Markdown."""
   summary = (inspect.getdoc(recipe) or '').partition('\n\n')[0]
   sources = cited(recipe, section, about.papers)
-  rows = [pair for pair in _rows(name, recipe, about) if pair[1] != _NOTHING]
-  lines = [('part', 'here'), ('---', '---'), *(pair for pair in rows if pair[1])]
+  rows = [x for x in _rows(name, recipe, about) if x[1] not in _NOTHING]
+  lines = [('part', 'here'), ('---', '---'), *rows]
   entries = '\n\n'.join(paper.bibtex for paper in sources)
   parts = [
     f'## {name}',
