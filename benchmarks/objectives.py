@@ -1,4 +1,4 @@
-"""What objectives and advantages cost, against the libraries people use.
+r"""What objectives and advantages cost, against the libraries people use.
 
   python -m benchmarks.objectives [--quick] [--core=N] \
     [--verl_python=PYTHON] [--trl_python=PYTHON] [--tunix_python=PYTHON]
@@ -25,7 +25,6 @@ from absl import app, flags
 from benchmarks import cases, machine, options, processes, rounds
 from experiments.studies import runs
 
-_CORE = flags.DEFINE_integer('core', 0, 'The core that everything runs on.')
 TABLE = pathlib.Path(__file__).parent / 'results' / 'objectives.md'
 _AGREES = 1e-5  # float32, and sums in another order
 _MILLION = 1e6
@@ -149,11 +148,11 @@ def compare(peer: str, python: str | None) -> tuple[list[Outcome], dict]:
   if python is None:
     why = f'no --{peer}_python'
     return [skipped(outcome, why) for outcome in planned], {}
-  plan = rounds.QUICK if options.QUICK.value else rounds.FULL
+  plan = rounds.QUICK if options.quick() else rounds.FULL
   with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
     start = lambda side, python: processes.start(
-      side, python, _CORE.value, folder
+      side, python, flags.FLAGS.core, folder
     )
     with start('arl', sys.executable) as ours, start(peer, python) as theirs:
       made = [measure_row(each, ours, theirs, folder, plan) for each in planned]
@@ -191,20 +190,24 @@ def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
   load = os.getloadavg()[0]
-  pythons = {library: flag.value for library, flag in options.PYTHONS.items()}
-  pythons['plain'] = sys.executable
+  pythons = {**options.pythons(), 'plain': sys.executable}
   outcomes: list[Outcome] = []
   versions: dict = {}
   for peer in PEERS:
     made, seen = compare(peer, pythons[peer])
     outcomes += made
     versions.update(seen)
-  if not options.QUICK.value:
+  if not options.quick():
     write(outcomes, versions, load)
   differing = [each.name for each in outcomes if each.verdict == 'differs']
   if differing:
     sys.exit(f'outputs differ: {", ".join(differing)}')
 
 
+def define() -> None:
+  """Defines the flag of this benchmark's own."""
+  flags.DEFINE_integer('core', 0, 'The core that everything runs on.')
+
+
 if __name__ == '__main__':
-  app.run(main)
+  options.start(main, define)

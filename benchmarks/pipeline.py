@@ -1,4 +1,4 @@
-"""Rollouts that run ahead against the synchronous loop, where tools are slow.
+r"""Rollouts that run ahead against the synchronous loop, where tools are slow.
 
   python -m benchmarks.pipeline [--quick] [--model=DIR] [--seeds=2] \
     [--workdir=DIR]
@@ -216,18 +216,17 @@ def write(body: list[list[str]], load: float) -> None:
   machine.write(TABLE, about, table, load, [f'jax {jax.__version__}'])
 
 
-def start() -> None:
-  """Runs this with its flags, which no import of this module defines."""
+def define() -> None:
+  """Defines the flags of this benchmark's own."""
   flags.DEFINE_string('model', None, 'The warm start; none: made first.')
   flags.DEFINE_integer('seeds', 2, 'From how many seeds.', 1)
   flags.DEFINE_string('workdir', 'runs/pipeline', 'Where runs are kept.')
-  app.run(main)
 
 
 def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
-  load, quick = os.getloadavg()[0], options.QUICK.value
+  load, quick = os.getloadavg()[0], options.quick()
   folder = pathlib.Path(flags.FLAGS.workdir).absolute() / (
     'quick' * quick or 'full'
   )
@@ -250,4 +249,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == '__main__':
-  start()
+  options.start(main, define)

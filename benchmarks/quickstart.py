@@ -1,4 +1,4 @@
-"""How long the quickstart takes to 0.9 success, with arl and with TRL.
+r"""How long the quickstart takes to 0.9 success, with arl and with TRL.
 
   python -m benchmarks.quickstart [--quick] [--warm_start=DIR] [--seeds=3] \
     [--trl_python=PYTHON]
@@ -30,10 +30,6 @@ AIM = '>= 2'
 _REACHED = 0.9
 _EVERY = 2  # batches
 _LIMIT = 1800.0  # seconds of a run
-_WARM_START = flags.DEFINE_string(
-  'warm_start', None, 'The folder to start from; none: launch.sft makes it.'
-)
-_SEEDS = flags.DEFINE_integer('seeds', 3, 'From how many seeds.', 1)
 
 
 class Plan(NamedTuple):
@@ -79,7 +75,7 @@ def theirs(plan: Plan, seed: int, folder: pathlib.Path) -> float:
   settings.write_text(json.dumps(told), encoding='utf-8')
   env = startup.environment(folder)
   return processes.seconds_until(
-    [str(options.PYTHONS['trl'].value), '-m', 'benchmarks.sides.trl_agent',
+    [str(options.pythons()['trl']), '-m', 'benchmarks.sides.trl_agent',
      str(settings)],
     lambda: reached(out, 'success', plan.reached),
     folder / 'log.txt',
@@ -101,7 +97,7 @@ def plan_of(quick: bool, scratch: pathlib.Path) -> Plan:
   """What is run: a smoke run ends with its first evaluation."""
   word = 'quick' if quick else ''
   folder = scratch / 'sft'
-  model = _WARM_START.value or startup.warm_start(folder, folder, word)
+  model = flags.FLAGS.warm_start or startup.warm_start(folder, folder, word)
   model = str(pathlib.Path(model).absolute())
   argument = f'model={model}' + (',quick' if quick else '')
   return Plan(model, argument, 0.0, 3) if quick else Plan(
@@ -112,7 +108,7 @@ def plan_of(quick: bool, scratch: pathlib.Path) -> Plan:
 def measure(plan: Plan, seeds: int, scratch: pathlib.Path) -> list[dict]:
   """The seconds of each seed by library, one after the other."""
   sides: dict[str, Callable] = {'arl': ours}
-  if options.PYTHONS['trl'].value:
+  if options.pythons()['trl']:
     sides['trl'] = theirs
   made = []
   for seed in range(seeds):
@@ -159,14 +155,22 @@ def write(body: list[list[str]], load: float) -> None:
 def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
-  load, quick = os.getloadavg()[0], options.QUICK.value
+  load, quick = os.getloadavg()[0], options.quick()
   with tempfile.TemporaryDirectory() as name:
     scratch = pathlib.Path(name)
     plan = plan_of(quick, scratch)
-    body = tell(measure(plan, 1 if quick else _SEEDS.value, scratch))
+    body = tell(measure(plan, 1 if quick else flags.FLAGS.seeds, scratch))
   if not quick:
     write(body, load)
 
 
+def define() -> None:
+  """Defines the flags of this benchmark's own."""
+  flags.DEFINE_string(
+    'warm_start', None, 'The folder to start from; none: launch.sft makes it.'
+  )
+  flags.DEFINE_integer('seeds', 3, 'From how many seeds.', 1)
+
+
 if __name__ == '__main__':
-  app.run(main)
+  options.start(main, define)

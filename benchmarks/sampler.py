@@ -1,4 +1,4 @@
-"""Tokens sampled in a second, against the libraries people use.
+r"""Tokens sampled in a second, against the libraries people use.
 
   python -m benchmarks.sampler [--quick] [--smollm2=FOLDER] \
     [--trl_python=PYTHON] [--tunix_python=PYTHON] [--lines=FILE]
@@ -162,7 +162,7 @@ def main(argv: list[str]) -> None:
   setup = setups.from_flags()
   with tempfile.TemporaryDirectory() as name:
     lines = everything(setup, pathlib.Path(name))
-  if not options.QUICK.value:
+  if not options.quick():
     write(lines, load)
   differing = [
     line['name']
@@ -174,4 +174,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == '__main__':
-  app.run(main)
+  options.start(main)

@@ -204,7 +204,7 @@ def write(outcomes: Sequence[Outcome], load: float) -> None:
 def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
-  quick, load, outcomes = options.QUICK.value, os.getloadavg()[0], []
+  quick, load, outcomes = options.quick(), os.getloadavg()[0], []
   with kinds() as made:
     for kind, (run, wait) in made.items():
       outcomes.append(measure(kind, run, wait, quick))
@@ -216,4 +216,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == '__main__':
-  app.run(main)
+  options.start(main)

@@ -228,7 +228,7 @@ def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
   logging.set_verbosity(logging.WARNING)  # httpx tells every request at INFO
-  quick, load = options.QUICK.value, os.getloadavg()[0]
+  quick, load = options.quick(), os.getloadavg()[0]
   size = sizes.quick(_VOCAB)
   with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name) / 'model'
@@ -254,4 +254,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == '__main__':
-  app.run(main)
+  options.start(main)

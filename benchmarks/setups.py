@@ -4,6 +4,8 @@ import json
 import pathlib
 from typing import Any, NamedTuple
 
+from absl import flags
+
 from benchmarks import options
 
 
@@ -46,10 +48,10 @@ class Setup(NamedTuple):
 
 def from_flags() -> Setup:
   """What the flags say."""
-  lines = options.LINES.value
+  lines = flags.FLAGS.lines
   return Setup(
-    {library: flag.value for library, flag in options.PYTHONS.items()},
-    options.SMOLLM2.value,
-    options.QUICK.value,
+    options.pythons(),
+    flags.FLAGS.smollm2,
+    options.quick(),
     pathlib.Path(lines) if lines else None,
   )

@@ -25,7 +25,7 @@ from arl.methods import compose, grpo
 from arl.models import sizes, transformer
 from arl.rollout import pack
 from arl.train import forward, optimizers, prefixes, sharding, state, step
-from benchmarks import machine, options, rounds
+from benchmarks import compiled, machine, options, rounds
 from experiments.studies import runs
 
 TABLE = pathlib.Path(__file__).parent / 'results' / 'shared_prefix.md'
@@ -114,9 +114,8 @@ def side(kind: str, size: sizes.Sizes, count: int) -> tuple[Side, Any]:
     state.create(model.init(jax.random.key(0)), tx), mesh
   )
   credits = method.credit(prefixes.of_rows(columns))
-  compiled = update.lower(start, columns, credits).compile()
-  used = compiled.memory_analysis().temp_size_in_bytes / 2**20
-  return Side(compiled, columns, credits, used, share), start
+  run, used = compiled.step(update, start, columns, credits)
+  return Side(run, columns, credits, used / 2**20, share), start
 
 
 def timed(one: Side, now: Any) -> tuple[dict[str, float], Any, dict]:
@@ -213,7 +212,7 @@ def main(argv: list[str]) -> None:
   for model, size in SIZES.items():
     for count in (4, 16):
       name = f'shared_prefix/{model}/{count}'
-      seen = measure(size, count, 3 if options.QUICK.value else ROUNDS)
+      seen = measure(size, count, 3 if options.quick() else ROUNDS)
       runs.line(
         f'{name}/difference', seen['difference'], 'x', f'<= {_AGREES}', (0,),
         None,
@@ -222,11 +221,11 @@ def main(argv: list[str]) -> None:
         failed.append(name)
         continue
       body.append([model, str(count), *tell(name, seen)])
-  if not options.QUICK.value:
+  if not options.quick():
     write(body, load)
   if failed:
     sys.exit(f'gradients differ: {json.dumps(failed)}')
 
 
 if __name__ == '__main__':
-  app.run(main)
+  options.start(main)

@@ -133,10 +133,10 @@ def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {json.dumps(argv[1:])}')
   load = os.getloadavg()[0]
-  body = [tell(*item) for item in measure(options.QUICK.value).items()]
-  if not options.QUICK.value:
+  body = [tell(*item) for item in measure(options.quick()).items()]
+  if not options.quick():
     write(body, load)
 
 
 if __name__ == '__main__':
-  app.run(main)
+  options.start(main)

@@ -1,7 +1,7 @@
-"""What a step costs on a TPU, found by compiling it: python launch/aot.py.
+r"""What a step costs on a TPU, found by compiling it: python -m launch.aot.
 
-  python launch/aot.py [--quick] [--workdir=runs/aot] [--full]
-  python launch/aot.py --programs=train --models=8B --target=v5p --chips=64 \
+  python -m launch.aot [--quick] [--workdir=runs/aot] [--full]
+  python -m launch.aot --programs=train --models=8B --target=v5p --chips=64 \
     --mesh=fsdp=16,context=4 --rows=1 --length=8192
 
 Compiles the training and the sampling step for named TPU topologies, from
@@ -22,6 +22,7 @@ import pathlib
 
 from absl import app, flags
 
+from arl import command
 from arl.train import progress
 from arl.train.aot import cases, chips, figures, grid, page, results
 
@@ -147,5 +148,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == '__main__':
-  define()
-  app.run(main)
+  command.run(main, define)

@@ -1,4 +1,4 @@
-"""Trains a policy and its reward model: python -m launch.corlhf --config=FILE.
+r"""Trains a policy and its reward model: python -m launch.corlhf --config=FILE.
 
   python -m launch.corlhf --config=experiments/corlhf.py:model=DIR \
     --workdir=runs/corlhf
@@ -7,7 +7,6 @@ A run that was stopped begins anew.
 """
 
 from absl import app, flags
-from ml_collections import config_flags
 
 from arl.train import corlhf
 from launch import start
@@ -19,14 +18,11 @@ def main(argv: list[str]) -> None:
   corlhf.train(flags.FLAGS.config, flags.FLAGS.workdir)
 
 
-def run() -> None:
-  config_flags.DEFINE_config_file(
-    'config', None, 'The experiment: FILE.py or FILE.py:ARGUMENT.',
-    lock_config=True,
-  )  # fmt: skip
+def define() -> None:
+  """Defines the flags."""
+  start.define_config()
   flags.DEFINE_string('workdir', None, 'Where the run is written.')
-  start.run(main, required=('config', 'workdir'))
 
 
 if __name__ == '__main__':
-  run()
+  start.run(main, define, required=('config', 'workdir'))

@@ -1,4 +1,4 @@
-"""What two methods credit: python -m launch.credit --config=A --against=B.
+r"""What two methods credit: python -m launch.credit --config=A --against=B.
 
   python -m launch.credit \
     --config=experiments/quickstart.py:method=grpo \
@@ -15,7 +15,6 @@ from collections.abc import Sequence
 
 import ml_collections
 from absl import app, flags
-from ml_collections import config_flags
 
 from arl import episode
 from arl.evaluate import summary
@@ -96,12 +95,14 @@ def unlike(graded: Sequence[episode.Episode]) -> list[int]:
   return sorted(found.values())
 
 
-def _flags() -> None:
-  for name, text in (
-    ('config', 'What is played, and the first method: FILE.py or FILE.py:ARG.'),
-    ('against', 'The second method; of this config nothing else counts.'),
-  ):
-    config_flags.DEFINE_config_file(name, None, text, lock_config=True)
+def define() -> None:
+  """Defines the flags."""
+  start.define_config(
+    'config', 'What is played, and the first method: FILE.py or FILE.py:ARG.'
+  )
+  start.define_config(
+    'against', 'The second method; of this config nothing else counts.'
+  )
   flags.DEFINE_string('output', 'credit.html', 'The page to write.')
 
 
@@ -116,5 +117,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == '__main__':
-  _flags()
-  start.run(main, required=('config', 'against'))
+  start.run(main, define, required=('config', 'against'))

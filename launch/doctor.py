@@ -19,6 +19,7 @@ from typing import Any
 
 from absl import app, flags
 
+from arl import command
 from arl.evaluate import checklist, doctor, findings, limits
 from arl.train import metrics, watch
 
@@ -131,8 +132,12 @@ def main(argv: list[str]) -> None:
     sys.exit(examine(pathlib.Path(given.workdir), given.json))
 
 
-if __name__ == '__main__':
+def define() -> None:
+  """Defines the flags."""
   flags.DEFINE_string('workdir', None, 'The folder of a run.')
   flags.DEFINE_bool('json', False, 'A JSON object a line.')
   flags.DEFINE_bool('limits', False, 'Print the limits, and be done.')
-  app.run(main)
+
+
+if __name__ == '__main__':
+  command.run(main, define)

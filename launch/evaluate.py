@@ -1,4 +1,4 @@
-"""Evaluates a model: python -m launch.evaluate --config=FILE --output=FILE.
+r"""Evaluates a model: python -m launch.evaluate --config=FILE --output=FILE.
 
 The config says the model, the environment and the budgets of an episode; the
 flags say on which tasks, and how tokens are chosen:
@@ -20,7 +20,6 @@ import ml_collections
 import rich.box
 import rich.table
 from absl import app, flags
-from ml_collections import config_flags
 
 from arl import episode
 from arl.envs import base
@@ -29,24 +28,24 @@ from arl.rollout import engine
 from arl.train import build, evaluation, outcome, settings
 from launch import show, start
 
-_CONFIG = config_flags.DEFINE_config_file(
-  'config', None, 'The experiment: FILE.py or FILE.py:ARGUMENT.',
-  lock_config=True,
-)  # fmt: skip
-_OUTPUT = flags.DEFINE_string('output', None, 'The JSON file to write.')
-_SPLIT = flags.DEFINE_enum(
-  'split', base.HELD_OUT, base.SPLITS, 'Which tasks of the environment.'
-)
-_FIRST = flags.DEFINE_integer(
-  'first', None, 'Index of the first task; config.eval.tasks if not given,'
-  ' after those that chose the best checkpoint.', 0
-)  # fmt: skip
-_TASKS = flags.DEFINE_integer('tasks', 512, 'How many tasks.', 1)
-_SAMPLES = flags.DEFINE_integer('samples', 1, 'Episodes a task.', 1)
-_TEMPERATURE = flags.DEFINE_float('temperature', 1.0, '0 is greedy.', 0)
-_TOP_P = flags.DEFINE_float('top_p', 1.0, 'Nucleus; 1 keeps all.', 0, 1)
-_TOP_K = flags.DEFINE_integer('top_k', 0, 'Best tokens; 0 keeps all.', 0)
-_SHOWN = flags.DEFINE_integer('shown', 8, 'Transcripts to write.', 0)
+
+def define() -> None:
+  """Defines the flags."""
+  start.define_config()
+  flags.DEFINE_string('output', None, 'The JSON file to write.')
+  flags.DEFINE_enum(
+    'split', base.HELD_OUT, base.SPLITS, 'Which tasks of the environment.'
+  )
+  flags.DEFINE_integer(
+    'first', None, 'Index of the first task; config.eval.tasks if not given,'
+    ' after those that chose the best checkpoint.', 0
+  )  # fmt: skip
+  flags.DEFINE_integer('tasks', 512, 'How many tasks.', 1)
+  flags.DEFINE_integer('samples', 1, 'Episodes a task.', 1)
+  flags.DEFINE_float('temperature', 1.0, '0 is greedy.', 0)
+  flags.DEFINE_float('top_p', 1.0, 'Nucleus; 1 keeps all.', 0, 1)
+  flags.DEFINE_integer('top_k', 0, 'Best tokens; 0 keeps all.', 0)
+  flags.DEFINE_integer('shown', 8, 'Transcripts to write.', 0)
 
 
 def evaluate(
@@ -144,17 +143,18 @@ def table(result: dict[str, Any]) -> rich.table.Table:
 def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
-  config, first = _CONFIG.value, _FIRST.value
-  output = pathlib.Path(str(_OUTPUT.value))
+  given = flags.FLAGS
+  config, first = given.config, given.first
+  output = pathlib.Path(given.output)
   output.parent.mkdir(parents=True, exist_ok=True)
   result = evaluate(
     config,
-    split=_SPLIT.value,
+    split=given.split,
     first=config.eval.tasks if first is None else first,
-    tasks=_TASKS.value,
-    samples=_SAMPLES.value,
-    sampling=engine.Sampling(_TEMPERATURE.value, _TOP_P.value, _TOP_K.value),
-    shown=_SHOWN.value,
+    tasks=given.tasks,
+    samples=given.samples,
+    sampling=engine.Sampling(given.temperature, given.top_p, given.top_k),
+    shown=given.shown,
   )
   text = json.dumps(result, indent=2, allow_nan=False) + '\n'
   output.write_text(text, encoding='utf-8')
@@ -166,4 +166,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == '__main__':
-  start.run(main, required=('config', 'output'))
+  start.run(main, define, required=('config', 'output'))

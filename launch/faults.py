@@ -13,8 +13,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from absl import app
-
 from launch import generated
 
 FOLDER, PAGE = 'tests/faults', 'docs/faults.md'
@@ -79,14 +77,10 @@ def table(root: pathlib.Path) -> str:
   return f'{ABOUT}\n\n{rows}\n'
 
 
-def main(argv: list[str]) -> int:
-  return generated.main(
-    argv,
-    lambda root: {root / PAGE: table(root)},
-    'faults',
-    'python -m launch.faults',
-  )
+def written(root: pathlib.Path) -> dict[pathlib.Path, str]:
+  """What the file should hold."""
+  return {root / PAGE: table(root)}
 
 
 if __name__ == '__main__':
-  app.run(main)
+  generated.run(written, 'faults', 'python -m launch.faults')

@@ -1,5 +1,6 @@
-"""Averages models: python -m launch.merge --config=FILE --models=A,B \
-  --workdir=DIR
+"""Averages models.
+
+  python -m launch.merge --config=FILE --models=A,B --workdir=DIR
 
 Writes the mean of the parameters of model folders of one shape and one
 tokenizer to the folder `final` in the workdir, and what it reaches in the
@@ -16,7 +17,6 @@ from typing import Any
 import jax
 import ml_collections
 from absl import app, flags
-from ml_collections import config_flags
 
 from arl.models import hf, tokenizers
 from arl.train import build, evaluation, export, outcome, settings
@@ -111,12 +111,13 @@ def main(argv: list[str]) -> None:
     print(f'{when}: {made[when]["sampled"]["success"]:.3f}')
 
 
-if __name__ == '__main__':
-  config_flags.DEFINE_config_file(
-    'config', None, 'The experiment: FILE.py or FILE.py:ARGUMENT.',
-    lock_config=True,
-  )  # fmt: skip
+def define() -> None:
+  """Defines the flags."""
+  start.define_config()
   flags.DEFINE_list('models', None, 'The folders of the models.')
   flags.DEFINE_list('weights', [], 'Of each model; all alike if not given.')
   flags.DEFINE_string('workdir', None, 'Where the average is written.')
-  start.run(main, required=('config', 'models', 'workdir'))
+
+
+if __name__ == '__main__':
+  start.run(main, define, required=('config', 'models', 'workdir'))

@@ -1,4 +1,4 @@
-"""Whether one prompt can be learnt: python -m launch.overfit --config=FILE.
+r"""Whether one prompt can be learnt: python -m launch.overfit --config=FILE.
 
 A run whose parts are right learns a single prompt by heart, so this is the
 first thing to try where nothing is learnt. It trains the config as it is, but
@@ -18,7 +18,6 @@ from collections.abc import Sequence
 
 import ml_collections
 from absl import app, flags
-from ml_collections import config_flags
 
 from arl.evaluate import checklist
 from arl.train import loop, metrics
@@ -76,14 +75,15 @@ def main(argv: list[str]) -> None:
   sys.exit(overfit(config, pathlib.Path(given.workdir)))
 
 
-if __name__ == '__main__':
-  config_flags.DEFINE_config_file(
-    'config', None, 'The experiment: FILE.py or FILE.py:ARGUMENT.',
-    lock_config=True,
-  )  # fmt: skip
+def define() -> None:
+  """Defines the flags."""
+  start.define_config()
   flags.DEFINE_string('workdir', None, 'Where the run is written.')
   flags.DEFINE_integer(
     'samples', None, 'Episodes an update; those of a group if not given.', 2
   )
   flags.DEFINE_integer('task', 0, 'Index of the training task.', 0)
-  start.run(main, required=('config', 'workdir'))
+
+
+if __name__ == '__main__':
+  start.run(main, define, required=('config', 'workdir'))

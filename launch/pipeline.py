@@ -1,5 +1,6 @@
-"""Runs stages after each other: python -m launch.pipeline --config=FILE \
-  --workdir=DIR
+"""Runs stages after each other.
+
+  python -m launch.pipeline --config=FILE --workdir=DIR
 
 Each stage is a program with a config of its own, and runs in a process and a
 folder of its own, named after it. In its settings `{other}/final` stands for
@@ -20,10 +21,10 @@ from typing import Any
 
 import ml_collections
 from absl import app, flags
-from ml_collections import config_flags
 
 from arl.report import stages as picture
 from arl.train import interrupt, metrics, settings
+from launch import start
 
 ENTRIES = ('launch.sft', 'launch.train', 'launch.sample', 'launch.merge')
 _REFERENCE = re.compile(r'\{(\w+)\}(?=/)')
@@ -241,13 +242,13 @@ def main(argv: list[str]) -> None:
   run(flags.FLAGS.config, flags.FLAGS.workdir)
 
 
-if __name__ == '__main__':
-  config_flags.DEFINE_config_file(
-    'config', None, 'The pipeline: FILE.py or FILE.py:ARGUMENT.',
-    lock_config=True,
-  )  # fmt: skip
+def define() -> None:
+  """Defines the flags."""
+  start.define_config('config', 'The pipeline: FILE.py or FILE.py:ARGUMENT.')
   flags.DEFINE_string(
     'workdir', None, 'Where all is written, and gone on from.'
   )
-  flags.mark_flags_as_required(['config', 'workdir'])
-  app.run(main)
+
+
+if __name__ == '__main__':
+  start.run(main, define, required=('config', 'workdir'))

@@ -94,8 +94,8 @@ def make(
   return proxy.Proxy(sampler, settings, {}, admit)
 
 
-def _define() -> None:
-  """The flags; not where this is loaded, so that others can be beside it."""
+def define() -> None:
+  """Defines the flags."""
   flags.DEFINE_string('model', None, 'The folder of the model.')
   flags.DEFINE_string('host', '127.0.0.1', 'The address to listen on.')
   flags.DEFINE_integer('port', 8000, 'The port to listen on.', 1)
@@ -130,5 +130,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == '__main__':
-  _define()
-  start.run(main, required=('model',))
+  start.run(main, define, required=('model',))

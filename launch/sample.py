@@ -19,7 +19,6 @@ import jax
 import ml_collections
 import numpy as np
 from absl import app, flags
-from ml_collections import config_flags
 
 from arl import episode, names
 from arl.evaluate import summary
@@ -169,10 +168,11 @@ def main(argv: list[str]) -> None:
   )
 
 
-if __name__ == '__main__':
-  config_flags.DEFINE_config_file(
-    'config', None, 'The experiment: FILE.py or FILE.py:ARGUMENT.',
-    lock_config=True,
-  )  # fmt: skip
+def define() -> None:
+  """Defines the flags."""
+  start.define_config()
   flags.DEFINE_string('workdir', None, 'Where the files are written.')
-  start.run(main, required=('config', 'workdir'))
+
+
+if __name__ == '__main__':
+  start.run(main, define, required=('config', 'workdir'))

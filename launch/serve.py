@@ -30,25 +30,24 @@ from arl.rollout import continuous, server
 from arl.rollout.server import state as server_state
 from launch import start
 
-_MODEL = flags.DEFINE_string('model', None, 'A Hugging Face model folder.')
-_PORT = flags.DEFINE_integer('port', 30000, 'Where it listens.', 0)
-_HOST = flags.DEFINE_string('host', '127.0.0.1', 'On which address.')
-_SLOTS = flags.DEFINE_integer('slots', 64, 'The most sequences at once.', 1)
-_CONTEXT = flags.DEFINE_integer(
-  'context', 0, "The longest sequence, in tokens; 0 for the model's.", 0
-)
-_SEED = flags.DEFINE_integer('seed', 0, 'Of all randomness.', 0)
-_QUEUE = flags.DEFINE_integer('max_queue', 4096, 'The most that wait.', 0)
-_DTYPE = flags.DEFINE_string('dtype', 'float32', 'What it computes in.')
-_CACHE = flags.DEFINE_enum(
-  'cache', '', cached.KINDS, "What it keeps of keys and values; '' for all."
-)
-_VERSION = flags.DEFINE_string(
-  'weight_version', '0', 'The name of the first weights.'
-)
-_IDS_ONLY = flags.DEFINE_bool(
-  'skip_tokenizer_init', False, 'Speak in ids only.'
-)
+
+def define() -> None:
+  """Defines the flags."""
+  flags.DEFINE_string('model', None, 'A Hugging Face model folder.')
+  flags.DEFINE_integer('port', 30000, 'Where it listens.', 0)
+  flags.DEFINE_string('host', '127.0.0.1', 'On which address.')
+  flags.DEFINE_integer('slots', 64, 'The most sequences at once.', 1)
+  flags.DEFINE_integer(
+    'context', 0, "The longest sequence, in tokens; 0 for the model's.", 0
+  )
+  flags.DEFINE_integer('seed', 0, 'Of all randomness.', 0)
+  flags.DEFINE_integer('max_queue', 4096, 'The most that wait.', 0)
+  flags.DEFINE_string('dtype', 'float32', 'What it computes in.')
+  flags.DEFINE_enum(
+    'cache', '', cached.KINDS, "What it keeps of keys and values; '' for all."
+  )
+  flags.DEFINE_string('weight_version', '0', 'The name of the first weights.')
+  flags.DEFINE_bool('skip_tokenizer_init', False, 'Speak in ids only.')
 
 
 def load_weights(size: sizes.Sizes, folder: str) -> Any:
@@ -124,26 +123,27 @@ def serving(
 def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
+  given = flags.FLAGS
   state = serving(
-    str(_MODEL.value),
-    slots=_SLOTS.value,
-    context=_CONTEXT.value,
-    seed=_SEED.value,
-    max_queue=_QUEUE.value,
-    dtype=_DTYPE.value,
-    cache=_CACHE.value,
-    version=_VERSION.value,
-    ids_only=_IDS_ONLY.value,
+    given.model,
+    slots=given.slots,
+    context=given.context,
+    seed=given.seed,
+    max_queue=given.max_queue,
+    dtype=given.dtype,
+    cache=given.cache,
+    version=given.weight_version,
+    ids_only=given.skip_tokenizer_init,
   )
   print(
-    f'serving {_MODEL.value} on http://{_HOST.value}:{_PORT.value}', flush=True
+    f'serving {given.model} on http://{given.host}:{given.port}', flush=True
   )
   # The engine's thread needs little of the interpreter, but needs it at once.
   sys.setswitchinterval(5e-4)
   uvicorn.run(
     server.make(state),
-    host=_HOST.value,
-    port=_PORT.value,
+    host=given.host,
+    port=given.port,
     log_level='warning',
     access_log=False,
     server_header=False,
@@ -154,7 +154,7 @@ def main(argv: list[str]) -> None:
 
 
 def run() -> None:
-  start.run(main, required=('model',))
+  start.run(main, define, required=('model',))
 
 
 if __name__ == '__main__':

@@ -12,6 +12,8 @@ import rich.console
 import rich.table
 from absl import app
 
+from arl import command
+
 
 def console() -> rich.console.Console:
   """The standard output; into a file or a pipe, tables are not squeezed."""
@@ -68,4 +70,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == '__main__':
-  app.run(main)
+  command.run(main)

@@ -1,89 +1,51 @@
 """How a command that computes begins: quiet logs, and compiled code kept.
 
-What it refuses ends it with a sentence and status 2; `ARL_TRACEBACK=1` shows
-where in the code. Anything else that goes wrong shows that by itself.
-
 What JAX compiles is kept in a folder of this user, so that the next run of the
 same shapes begins at once. `JAX_COMPILATION_CACHE_DIR` names another folder;
 with `JAX_ENABLE_COMPILATION_CACHE=false` nothing is kept.
 """
 
 import hashlib
-import linecache
 import os
 import pathlib
 import platform
-import sys
-import traceback
 from collections.abc import Callable, Sequence
 
 import jax
-from absl import app, flags, logging
+from absl import logging
+from ml_collections import config_flags
+
+from arl import command
+from launch import memory
 
 _MOST = 4 * 2**30  # bytes kept; what was unused for longest goes first
 _LEAST = 0.1  # seconds that are worth keeping
-_REFUSALS = (ValueError, TypeError, FileExistsError, FileNotFoundError)
-_OURS = [str(pathlib.Path(__file__).parents[1] / name) + os.sep
-         for name in ('arl', 'experiments', 'launch')]  # fmt: skip
 
 
-def run(main: Callable[[list[str]], object], required: Sequence[str]) -> None:
-  """Runs a command whose flags are defined.
-
-  Args:
-    main: takes the arguments that are no flags.
-    required: the flags that must be given.
-  """
-  flags.mark_flags_as_required(required)
+def run(
+  main: Callable[[list[str]], object],
+  define: Callable[[], object],
+  required: Sequence[str],
+) -> None:
+  """Runs a command, see `command.run`."""
 
   def begin(arguments: list[str]) -> object:
     logging.set_verbosity(logging.WARNING)  # orbax tells every step at INFO
     keep_compiled()
+    memory.keep()
     return main(arguments)
 
-  try:
-    app.run(begin, flags_parser=_parse)
-  except Exception as error:
-    said = refusal(error)
-    if said is None or os.environ.get('ARL_TRACEBACK'):
-      raise
-    print(f'error: {said}', file=sys.stderr)
-    sys.exit(2)
+  command.run(begin, define, required)
 
 
-def refusal(error: Exception) -> str | None:
-  """What to say of an error that code of this project raised on purpose.
-
-  None for one that happened to it. A key that a config lacks, and a config that
-  cannot be read, are refused by the library of configs.
-  """
-  at = traceback.extract_tb(error.__traceback__)[-1]
-  if 'ml_collections' in at.filename and isinstance(error, AttributeError):
-    return f'the config has no key {_words(error.args[0])}'
-  if 'ml_collections' in at.filename and isinstance(error, OSError):
-    return str(error)
-  line = linecache.getline(at.filename, at.lineno or 0).strip()
-  ours = at.filename.startswith(tuple(_OURS)) and line.startswith('raise ')
-  return str(error) if ours and isinstance(error, _REFUSALS) else None
-
-
-def _parse(arguments: list[str]) -> list[str]:
-  """The arguments that are no flags; what the flags refuse ends the command."""
-  try:
-    return flags.FLAGS(arguments)
-  except flags.Error as error:
-    if os.environ.get('ARL_TRACEBACK'):
-      raise
-    # A config's own refusal comes at the end of a traceback, as text.
-    said = str(error).strip().splitlines()[-1].strip()
-    print(f'error: {said.removeprefix("ValueError: ")}', file=sys.stderr)
-    sys.exit(2)
-
-
-def _words(error: object) -> str:
-  """What a KeyError says, on one line."""
-  said = error.args[0] if isinstance(error, KeyError) else error
-  return '. '.join(str(said).splitlines())
+def define_config(
+  name: str = 'config',
+  text: str = 'The experiment: FILE.py, or FILE.py:ARGUMENT, where its'
+  ' docstring says what the argument may be. --config.KEY=VALUE changes a'
+  ' setting.',
+) -> None:
+  """Defines the flag of a config; its value is a locked ConfigDict."""
+  config_flags.DEFINE_config_file(name, None, text, lock_config=True)
 
 
 def keep_compiled() -> None:

@@ -15,12 +15,10 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterator
 
-from absl import app
-
 from arl import methods, types
 from arl.methods import binding, compose
 from experiments import recipes as configs
-from launch import evidence, generated
+from launch import evidence, generated, papers
 
 BEGIN, END = '<!-- methods:begin -->', '<!-- methods:end -->'
 AXES = ('advantage', 'ratio', 'surrogate', 'aggregation', 'further terms')
@@ -32,10 +30,10 @@ ABOUT = """# Methods, axis by axis
 
 Made by `python -m launch.table` from the code: every recipe of `arl.methods`
 with its default numbers, and every golden number that it is compared with. The
-[first page](index.md#a-method-is-a-composition) says what the words mean."""
+[first page](index.md#a-method-is-a-composition) says what the words mean. The
+[cards](methods/cards.md) have equations, differences and BibTeX."""
 _NOTHING = '–'
 _LAMBDA = '`<lambda>`'
-_ARXIV = re.compile(r'arXiv:(\d{4}\.\d{5})')
 _CITATION = re.compile(r'\(([^()]*\b(?:19|20)\d\d)\)')
 _STATUS = re.compile(r'\bStatus: (.+?)\.?$')
 
@@ -151,15 +149,14 @@ def made_of(recipe: Callable) -> str:
 def source(recipe: Callable) -> str:
   """The publications that a docstring names; nothing if it names none."""
   text = _text(recipe)
-  found = dict.fromkeys(_ARXIV.findall(text))
-  links = [f'[{one}](https://arxiv.org/abs/{one})' for one in found]
+  links = [f'[{one}](https://arxiv.org/abs/{one})' for one in papers.ids(text)]
   return ', '.join(links or _CITATION.findall(text)) or _NOTHING
 
 
 def status(recipe: Callable) -> str:
   """What a docstring says of how well the form is known."""
   found = _STATUS.search(_text(recipe))
-  return _ARXIV.sub(r'\1', found[1]) if found else ''
+  return papers.ARXIV.sub(r'\1', found[1]) if found else ''
 
 
 def _text(recipe: Callable) -> str:
@@ -243,9 +240,5 @@ def written(root: pathlib.Path) -> dict[pathlib.Path, str]:
   }
 
 
-def main(argv: list[str]) -> int:
-  return generated.main(argv, written, 'methods', 'python -m launch.table')
-
-
 if __name__ == '__main__':
-  app.run(main)
+  generated.run(written, 'methods', 'python -m launch.table')

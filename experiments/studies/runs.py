@@ -9,25 +9,38 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from absl import app, flags
+from absl import flags
 
+from arl import command
 from arl.evaluate import intervals
 from arl.train import metrics
 
 RESULTS = pathlib.Path(__file__).parents[1] / 'results'
 
 
-def start(main: Callable[[list[str]], None]) -> None:
+def start(
+  main: Callable[[list[str]], None],
+  seeds: int = 3,
+  define: Callable[[], object] = lambda: None,
+) -> None:
   """Runs a study with the flags that all of them share.
 
-  They are defined here, and not where a module is loaded, so that two studies
-  can be imported into one process.
+  Args:
+    main: the study.
+    seeds: how many if not told.
+    define: defines the flags of its own.
   """
-  flags.DEFINE_bool('quick', False, 'Smoke runs: the same lines, fast.')
-  flags.DEFINE_string('workdir', 'runs/studies', 'Where runs are kept.')
-  flags.DEFINE_bool('finished', False, 'Train nothing: tell what is finished.')
-  flags.DEFINE_integer('seeds', 3, 'From how many seeds.', lower_bound=1)
-  app.run(main)
+
+  def both() -> None:
+    flags.DEFINE_bool('quick', False, 'Smoke runs: the same lines, fast.')
+    flags.DEFINE_string('workdir', 'runs/studies', 'Where runs are kept.')
+    flags.DEFINE_bool(
+      'finished', False, 'Train nothing: tell what is finished.'
+    )
+    flags.DEFINE_integer('seeds', seeds, 'From how many seeds.', lower_bound=1)
+    define()
+
+  command.run(main, both)
 
 
 def quick() -> bool:

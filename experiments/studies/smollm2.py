@@ -1,4 +1,4 @@
-"""What SmolLM2-135M learns on a CPU, and what that costs.
+r"""What SmolLM2-135M learns on a CPU, and what that costs.
 
   JAX_PLATFORMS=cpu python -m experiments.studies.smollm2 [--quick] \
     [--model=DIR] [--workdir=DIR]
@@ -20,18 +20,12 @@ from typing import Any
 import numpy as np
 from absl import app, flags, logging
 
+from arl import command
 from arl.report import curves
 from arl.train import loop, metrics
 from experiments import smollm2_tools
 from experiments.studies import runs, summary
 
-_QUICK = flags.DEFINE_bool('quick', False, 'A smoke run: the same lines, fast.')
-_MODEL = flags.DEFINE_string(
-  'model', 'runs/smollm2/model', 'The folder that arl.models.convert wrote.'
-)
-_WORKDIR = flags.DEFINE_string(
-  'workdir', 'runs/smollm2/study', 'Where the run is written; must be new.'
-)
 _SEED = 0
 
 
@@ -107,14 +101,15 @@ def main(argv: list[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'unexpected arguments: {" ".join(argv[1:])}')
   logging.set_verbosity(logging.WARNING)
-  workdir = pathlib.Path(_WORKDIR.value)
+  given = flags.FLAGS
+  workdir = pathlib.Path(given.workdir)
   if (workdir / 'results.json').exists():
     raise app.UsageError(
       f'--workdir={workdir} holds a finished run, whose memory and CPU time are'
       ' not known any more; give a new folder.'
     )
-  quick = ',quick' if _QUICK.value else ''
-  config = smollm2_tools.get_config(f'model={_MODEL.value}{quick}')
+  quick = ',quick' if given.quick else ''
+  config = smollm2_tools.get_config(f'model={given.model}{quick}')
   config.seed, began = _SEED, time.monotonic()
   loop.train(config, str(workdir))
   wall = time.monotonic() - began
@@ -147,5 +142,16 @@ def main(argv: list[str]) -> None:
   summary.write()
 
 
+def define() -> None:
+  """Defines the flags."""
+  flags.DEFINE_bool('quick', False, 'A smoke run: the same lines, fast.')
+  flags.DEFINE_string(
+    'model', 'runs/smollm2/model', 'The folder that arl.models.convert wrote.'
+  )
+  flags.DEFINE_string(
+    'workdir', 'runs/smollm2/study', 'Where the run is written; must be new.'
+  )
+
+
 if __name__ == '__main__':
-  app.run(main)
+  command.run(main, define)

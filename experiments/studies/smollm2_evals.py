@@ -20,9 +20,6 @@ from absl import flags
 from experiments import smollm2_evals
 from experiments.studies import runs, summary
 
-_MODEL = flags.DEFINE_string(
-  'model', 'runs/smollm2/model', 'The folder that arl.models.convert wrote.'
-)
 TASKS = 40
 
 
@@ -30,7 +27,7 @@ def evaluated(root: pathlib.Path, name: str, quick: bool) -> dict[str, Any]:
   """The evaluation of a block, made where it is missing."""
   output = root / f'smollm2_{name}.json'
   if not output.exists():
-    argument = f'model={_MODEL.value},on={name}' + ',quick' * quick
+    argument = f'model={flags.FLAGS.model},on={name}' + ',quick' * quick
     command = [
       sys.executable, '-m', 'launch.evaluate',
       f'--config=experiments/smollm2_evals.py:{argument}', '--first=0',
@@ -79,5 +76,12 @@ def main(argv: list[str]) -> None:
   summary.write()
 
 
+def define() -> None:
+  """Defines the flag of this study's own."""
+  flags.DEFINE_string(
+    'model', 'runs/smollm2/model', 'The folder that arl.models.convert wrote.'
+  )
+
+
 if __name__ == '__main__':
-  runs.start(main)
+  runs.start(main, define=define)

@@ -5,10 +5,8 @@ import pathlib
 import re
 
 import pytest
-from absl import flags
-from absl.testing import flagsaver
 
-from launch import faults
+from launch import faults, generated
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -77,14 +75,15 @@ def test_no_case_is_without_a_test_and_no_test_without_a_case(
 
 def test_check_names_what_is_stale_and_writes_nothing(tmp_path, capsys):
   root = written(tmp_path, (1,), ('test_1_x',))
-  flags.FLAGS(['faults'])
-  with flagsaver.as_parsed(root=str(root), check='true'):
-    assert faults.main(['faults']) == 1
-    assert str(root / faults.PAGE) in capsys.readouterr().out
-    assert not (root / faults.PAGE).exists()
-  with flagsaver.as_parsed(root=str(root)):
-    assert faults.main(['faults']) == 0
-  with flagsaver.as_parsed(root=str(root), check='true'):
-    assert faults.main(['faults']) == 0
-    (root / faults.PAGE).write_text('old')
-    assert faults.main(['faults']) == 1
+
+  def write(check):
+    made = faults.written(root)
+    return generated.write(made, 'faults', 'a command', check=check)
+
+  assert write(check=True) == 1
+  assert str(root / faults.PAGE) in capsys.readouterr().out
+  assert not (root / faults.PAGE).exists()
+  assert write(check=False) == 0
+  assert write(check=True) == 0
+  (root / faults.PAGE).write_text('old')
+  assert write(check=True) == 1

@@ -1,5 +1,6 @@
 """Commands begin alike: what is compiled is kept, refusals are one sentence."""
 
+import errno
 import os
 import pathlib
 import subprocess
@@ -8,7 +9,9 @@ import sys
 import pytest
 from ml_collections import config_dict
 
-from arl import names
+from arl import command as command_lib
+from arl import episode, names
+from arl.train import batch
 from launch import start
 
 _COMMAND = """
@@ -88,22 +91,59 @@ def raised(call, *arguments):
 
 def test_what_this_project_refuses_is_a_sentence():
   error = raised(names.resolve, 'grpo.dapoo', 'arl.methods')
-  assert start.refusal(error).endswith("did you mean 'grpo.dapo'?")
+  assert command_lib.refusal(error).endswith("did you mean 'grpo.dapo'?")
 
 
 def test_a_key_that_a_config_lacks_is_a_sentence():
   config = config_dict.ConfigDict({'high': 0.2}).lock()
   error = raised(lambda: config.hihg)
-  assert start.refusal(error).startswith("the config has no key 'hihg'")
+  assert command_lib.refusal(error).startswith("the config has no key 'hihg'")
+
+
+def broken_environment():
+  task, status = episode.Task('a', 'a?', {}), episode.ENVIRONMENT_ERROR
+  one = episode.Episode(task, 0, *[()] * 5, status, error='it is gone')
+  batch.check_failed([one], 0.5)
+
+
+def full_disk():
+  raise OSError(errno.ENOSPC, 'No space left on device', 'metrics.jsonl')
+
+
+@pytest.mark.parametrize(
+  'call, said',
+  [
+    (broken_environment, '1 of 1 episodes failed, more than'),
+    (full_disk, "No space left on device: 'metrics.jsonl'; mend that, and run"),
+  ],
+)
+def test_what_ends_a_command_on_its_way_is_a_sentence_too(
+  call, said, monkeypatch, capsys
+):
+  error = raised(call)
+  assert command_lib.refusal(error) is None and said in command_lib.failure(
+    error
+  )
+  monkeypatch.setattr(command_lib.app, 'run', lambda *_, **__: call())
+  with pytest.raises(SystemExit) as ended:
+    command_lib.run(print)
+  assert ended.value.code == 1
+  (line,) = capsys.readouterr().err.splitlines()
+  assert line.startswith('error: ') and said in line
+  monkeypatch.setenv('ARL_TRACEBACK', '1')
+  with pytest.raises(type(error)):
+    command_lib.run(print)
 
 
 @pytest.mark.parametrize('call', [lambda: int('x'), lambda: {}['x']])
 def test_what_happens_to_code_is_none(call):
-  assert start.refusal(raised(call)) is None
+  error = raised(call)
+  assert command_lib.refusal(error) is command_lib.failure(error) is None
 
 
 def test_an_error_of_a_library_is_none():
-  assert start.refusal(raised(pathlib.Path('/none').read_text)) is None
+  error = raised(pathlib.Path('/none').read_text)
+  assert command_lib.refusal(error) is command_lib.failure(error) is None
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,12 @@ import functools
 import pathlib
 
 import pytest
-from absl import flags
-from absl.testing import flagsaver
 
 from arl import methods
 from arl.kernels import divergences, surrogates
 from arl.methods import binding, compose, grpo, terms
 from experiments import recipes as configs
-from launch import table
+from launch import generated, table
 
 ROOT = pathlib.Path(__file__).parents[2]
 RECIPES = dict(table.recipes())
@@ -23,18 +21,19 @@ def test_the_tables_are_up_to_date():
 def test_check_names_what_is_stale_and_writes_nothing(tmp_path, capsys):
   readme, long = tmp_path / 'README.md', tmp_path / 'docs' / 'methods.md'
   readme.write_text(f'{table.BEGIN}{table.END}')
-  flags.FLAGS(['table'])
-  with flagsaver.as_parsed(root=str(tmp_path), check='true'):
-    assert table.main(['table']) == 1
-    out = capsys.readouterr().out
-    assert str(readme) in out and str(long) in out
-    assert not long.exists()
-  with flagsaver.as_parsed(root=str(tmp_path)):
-    assert table.main(['table']) == 0
-  with flagsaver.as_parsed(root=str(tmp_path), check='true'):
-    assert table.main(['table']) == 0
-    long.write_text('old')
-    assert table.main(['table']) == 1
+
+  def write(check):
+    made = table.written(tmp_path)
+    return generated.write(made, 'methods', 'a command', check=check)
+
+  assert write(check=True) == 1
+  out = capsys.readouterr().out
+  assert str(readme) in out and str(long) in out
+  assert not long.exists()
+  assert write(check=False) == 0
+  assert write(check=True) == 0
+  long.write_text('old')
+  assert write(check=True) == 1
 
 
 @pytest.mark.parametrize('name', RECIPES)
