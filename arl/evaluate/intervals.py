@@ -72,7 +72,7 @@ def bootstrap_mean(
   size = len(data)
   # One draw at a time: an array of all draws would need draws * n numbers.
   means = [data[random.integers(size, size=size)].mean() for _ in range(draws)]
-  return _percentiles(means, level)
+  return percentiles(means, level)
 
 
 def interquartile_mean(values: Sequence[float] | np.ndarray) -> float:
@@ -84,7 +84,7 @@ def interquartile_mean(values: Sequence[float] | np.ndarray) -> float:
   weight 2/3.
   """
   data = _vector('interquartile_mean', values, at_least=1)
-  return float(_interquartile_means(data[None])[0])
+  return float(interquartile_means(data[None])[0])
 
 
 def bootstrap_rates(
@@ -104,7 +104,7 @@ def bootstrap_rates(
     level: of the interval.
     draws: how many.
   """
-  return _percentiles(_rates(counts, np.random.default_rng(seed), draws), level)
+  return percentiles(_rates(counts, np.random.default_rng(seed), draws), level)
 
 
 def bootstrap_gain(
@@ -123,12 +123,12 @@ def bootstrap_gain(
   rng = np.random.default_rng(seed)
   chosen = rng.integers(len(before), size=(draws, len(before)))
   gain = _draw(after, chosen, rng) - _draw(before, chosen, rng)
-  return _percentiles(_interquartile_means(gain), level)
+  return percentiles(interquartile_means(gain), level)
 
 
 def _rates(counts, rng, draws) -> np.ndarray:
   chosen = rng.integers(len(counts), size=(draws, len(counts)))
-  return _interquartile_means(_draw(counts, chosen, rng))
+  return interquartile_means(_draw(counts, chosen, rng))
 
 
 def _draw(counts, chosen, rng) -> np.ndarray:
@@ -137,16 +137,17 @@ def _draw(counts, chosen, rng) -> np.ndarray:
   return rng.binomial(n[chosen], (solved / n)[chosen]) / n[chosen]
 
 
-def _interquartile_means(rates: np.ndarray) -> np.ndarray:
-  """Of each row [draws, runs]: [draws]."""
+def interquartile_means(rates: np.ndarray) -> np.ndarray:
+  """`interquartile_mean` of each row [draws, runs]: [draws]."""
   data = np.sort(rates, axis=1)
   edges = np.clip(np.arange(data.shape[1] + 1) / data.shape[1], 0.25, 0.75)
   return data @ np.diff(edges) / 0.5
 
 
-def _percentiles(
+def percentiles(
   values: Sequence[float] | np.ndarray, level: float
 ) -> tuple[float, float]:
+  """The middle part of resampled statistics: their (low, high)."""
   _check_level(level)
   low, high = np.quantile(values, [0.5 - level / 2, 0.5 + level / 2])
   return float(low), float(high)
