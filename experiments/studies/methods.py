@@ -18,10 +18,11 @@ from typing import Any
 from arl.evaluate import intervals
 from arl.report import bars
 from experiments import recipes
+from experiments.baselines import budget
 from experiments.studies import quickstart, runs
 
 PAGE = runs.RESULTS.parent / 'METHODS.md'
-EPISODES, TASKS = 128, 256
+EPISODES, TASKS = budget.EPISODES, budget.TASKS
 # What keeps the policy from collapsing onto one response also has pass@k.
 DIVERSE = (
   'grpo', 'dapo', 'ucpo', 'eapo', 'signbalance', 'pass_at_k',
@@ -61,15 +62,7 @@ def small(method: str, quick: bool) -> tuple[str, ...]:
   if quick:
     return ()
   samples = recipes.settings(method).get('prompts.samples', 8)
-  settings = {
-    'steps': 20,
-    'prompts.batch': EPISODES // samples,
-    'engine.slots': EPISODES,
-    'eval.every': 1000,
-    'eval.tasks': 1,
-    'eval.final_tasks': TASKS,
-    'checkpoint.every': 1000,
-  }
+  settings = {**budget.SETTINGS, 'prompts.batch': EPISODES // samples}
   return tuple(f'--config.{key}={value}' for key, value in settings.items())
 
 

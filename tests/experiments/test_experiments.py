@@ -19,10 +19,11 @@ from experiments import (
 )
 
 ROOT = pathlib.Path(__file__).parents[2] / 'experiments'
+NO_CONFIG = (
+  '__init__', 'common', 'corlhf', 'recipes', 'results', 'worlds',
+)  # fmt: skip
 NAMES = sorted(
-  path.stem
-  for path in ROOT.glob('*.py')
-  if path.stem not in ('__init__', 'common', 'corlhf', 'recipes', 'worlds')
+  path.stem for path in ROOT.glob('*.py') if path.stem not in NO_CONFIG
 )
 
 

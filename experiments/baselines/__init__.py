@@ -1,0 +1,1 @@
+"""Published baselines, one a file: python -m experiments.results."""

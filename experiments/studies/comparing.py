@@ -1,0 +1,128 @@
+"""What baselines cost until they succeed, and the figures that compare them."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from arl.evaluate import over_runs
+from arl.report import bands, bars, curves, forest
+from arl.train import metrics
+from experiments.baselines import budget
+from experiments.studies import baselines, runs
+
+# Enough is when so many batches in a row have, in the mean, this success.
+ENOUGH, AT_ONCE = 0.8, 4
+THRESHOLDS = np.linspace(0, 1, 101)
+
+
+def running(rows: curves.Rows) -> list[float]:
+  """Success of batches, as the mean of the last AT_ONCE, or of all so far."""
+  success = [row['train/success'] for row in rows]
+  ends = range(1, len(success) + 1)
+  return [float(np.mean(success[max(0, n - AT_ONCE) : n])) for n in ends]
+
+
+def reached(rows: curves.Rows) -> tuple[float, float] | None:
+  """Tokens sampled and seconds until ENOUGH; None if it never was.
+
+  The seconds are since the first batch began; what was compiled is in them.
+  """
+  sampled = np.cumsum([metrics.sampled_tokens(row) for row in rows])
+  for i, success in enumerate(running(rows)):
+    if i + 1 >= AT_ONCE and success >= ENOUGH:
+      return float(sampled[i]), rows[i]['wall']
+  return None
+
+
+def cost(seeds: Sequence[curves.Rows]) -> tuple[float | None, float | None]:
+  """The medians over seeds of what `reached` gives.
+
+  One that never got there is behind all others; None where the median is one.
+  """
+  never = (np.inf, np.inf)
+  middle = np.median([reached(rows) or never for rows in seeds], axis=0)
+  tokens, seconds = (float(x) if np.isfinite(x) else None for x in middle)
+  return tokens, seconds
+
+
+def learning(seeds: Sequence[curves.Rows]) -> bands.Line:
+  """Success by batches: the mean over seeds, between the least and the most."""
+  success = np.array([running(rows) for rows in seeds])
+  batches = [row['step'] for row in seeds[0]]
+  mean, low, high = success.mean(0), success.min(0), success.max(0)
+  return bands.Line(batches, mean, low, high)
+
+
+def _parts(
+  lines: Mapping[str, bands.Line],
+) -> dict[str, dict[str, bands.Line]]:
+  """Lines by family, that of the reference in each."""
+  parts = {}
+  for title, names in baselines.FAMILIES.items():
+    shown = dict.fromkeys((baselines.REFERENCE, *names))
+    made = {name: lines[name] for name in shown if name in lines}
+    if set(made) & set(names):
+      parts[title] = made
+  return parts
+
+
+def _bars(
+  values: Mapping[str, tuple[float, Sequence[float]]],
+) -> dict[str, list[bars.Bar]]:
+  parts = {
+    title: [bars.Bar(n, *values[n]) for n in names if n in values]
+    for title, names in baselines.FAMILIES.items()
+  }
+  return {title: made for title, made in parts.items() if made}
+
+
+def draw(
+  table: Mapping[str, Sequence[runs.Run]],
+  outcomes: Mapping[str, over_runs.Outcomes],
+) -> None:
+  """Draws the four figures beside the table; the reference has to be there."""
+  theirs = outcomes[baselines.REFERENCE]
+  middle = {
+    name: over_runs.interquartile_mean(found, seed=0)
+    for name, found in outcomes.items()
+  }
+  forest.draw(
+    _bars(middle),
+    title='Interquartile mean over seeds and kinds of task',
+    unit='held-out success, sampled',
+    reference=middle[baselines.REFERENCE][0],
+    path=runs.RESULTS / 'baselines_success.png',
+  )
+  forest.draw(
+    _bars(
+      {
+        name: over_runs.improvement(found, theirs, seed=0)
+        for name, found in outcomes.items()
+        if name != baselines.REFERENCE
+      }
+    ),
+    title='Probability of improvement over GRPO',
+    unit='probability',
+    reference=0.5,
+    path=runs.RESULTS / 'baselines_improvement.png',
+  )
+  profiles = {
+    name: bands.Line(*over_runs.profile(found, THRESHOLDS, seed=0))
+    for name, found in outcomes.items()
+  }
+  bands.draw(
+    _parts(profiles),
+    across='success of a seed on a kind of task',
+    unit='share of scores above',
+    path=runs.RESULTS / 'baselines_profiles.png',
+  )
+  curve = {
+    name: learning([runs.rows(run) for run in row])
+    for name, row in table.items()
+  }
+  bands.draw(
+    _parts(curve),
+    across=f'batch of {budget.EPISODES} episodes',
+    unit=f'success, mean of {AT_ONCE} batches',
+    path=runs.RESULTS / 'baselines_curves.png',
+  )
