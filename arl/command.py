@@ -29,7 +29,6 @@ _GIVEN_UP = (RuntimeError, ArithmeticError)
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _PREFIX = re.compile('^(ValueError|TypeError): ')
 _NO_FILE = re.compile(r"No such file or directory: '([^']*)'")
-_NO_BACKEND = 'Unable to initialize backend'
 _BACKENDS = (
   'install JAX for that kind of device, as with arl[gpu] or arl[tpu], or set'
   ' JAX_PLATFORMS=cpu.'
@@ -134,8 +133,9 @@ def refusal(error: Exception) -> str | None:
     return _no_key(_words(error.args[0]))
   if 'ml_collections' in at.filename and isinstance(error, OSError):
     return _no_config(str(error))
-  if isinstance(error, RuntimeError) and str(error).startswith(_NO_BACKEND):
-    return f'{_words(error).partition(": ")[0]}; {_BACKENDS}'
+  if at.filename.endswith('xla_bridge.py'):  # an assertion, or a RuntimeError
+    wanted = os.environ.get('JAX_PLATFORMS', '')
+    return f'JAX finds no device of JAX_PLATFORMS={wanted!r}; {_BACKENDS}'
   return str(error) if _on_purpose(error, _REFUSALS) else None
 
 

@@ -59,6 +59,25 @@ def _known(home: str) -> list[str]:
   ]
 
 
+def check_keywords(
+  name: str, function: Callable, keywords: Iterable[str]
+) -> None:
+  """Refuses keyword arguments that a function does not take.
+
+  Raises:
+    TypeError: as Python's own, with the nearest that exists.
+  """
+  known = inspect.signature(function).parameters
+  if any(p.kind is p.VAR_KEYWORD for p in known.values()):
+    return
+  for key in keywords:
+    if key not in known:
+      raise TypeError(
+        f'{name}() got an unexpected keyword argument {key!r}'
+        f'{suggest(key, known)}'
+      )
+
+
 def resolve(name: str, home: str) -> Callable:
   """The function that a dotted name means.
 

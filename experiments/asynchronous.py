@@ -39,12 +39,9 @@ def get_config(arg: str | None = None):
   chosen = common.parse(
     arg, model='runs/quickstart/sft/final', correction='tis', quick=False
   )
-  correction = chosen['correction']
-  if correction not in (*CORRECTIONS, _NONE):
-    raise ValueError(
-      f'config argument correction={correction}: known are'
-      f' {", ".join((*CORRECTIONS, _NONE))}.'
-    )
+  correction = common.one_of(
+    'correction', chosen['correction'], (*CORRECTIONS, _NONE)
+  )
   quick = ',quick' if chosen['quick'] else ''
   config = quickstart.get_config(f'model={chosen["model"]}{quick}')
   config.rollout.strategy = 'asynchronous.multi_turn'

@@ -1,10 +1,18 @@
 """What experiment configs share: parsing their argument, and the blocks."""
 
+import difflib
+from collections.abc import Collection
+
 import ml_collections
+
+FRESH = 'fresh'  # a model that is no folder, but new and small
 
 
 def parse(arg: str | None, **defaults: str | bool) -> dict[str, str | bool]:
   """Reads a config's argument: 'quick,model=DIR' -> {quick: True, model: DIR}.
+
+  With `quick`, a model that is not given, and that a run would have to make
+  first, is FRESH: a smoke run begins with nothing.
 
   Args:
     arg: comma-separated words and name=value pairs; None or '' for none.
@@ -14,7 +22,7 @@ def parse(arg: str | None, **defaults: str | bool) -> dict[str, str | bool]:
   Raises:
     ValueError: an unknown name, or a value where a word was wanted.
   """
-  values = dict(defaults)
+  values, chosen = dict(defaults), set()
   for part in filter(None, (arg or '').split(',')):
     name, given, value = part.partition('=')
     if name not in defaults:
@@ -25,7 +33,39 @@ def parse(arg: str | None, **defaults: str | bool) -> dict[str, str | bool]:
       kind = 'name=value' if isinstance(defaults[name], str) else 'a word alone'
       raise ValueError(f'config argument {part!r}: {name} is {kind}.')
     values[name] = value if given else True
+    chosen.add(name)
+  of_a_run = str(values.get('model', '')).endswith('/final')
+  if 'quick' in chosen and 'model' not in chosen and of_a_run:
+    values['model'] = FRESH
   return values
+
+
+def one_of(name: str, value: str, known: Collection[str]) -> str:
+  """The value of an argument, which has to be one of those that are known.
+
+  Raises:
+    ValueError: it is not.
+  """
+  if value in known:
+    return value
+  near = difflib.get_close_matches(value, known, n=1)
+  hint = (
+    f'did you mean {near[0]}?' if near else f'known are {", ".join(known)}.'
+  )
+  raise ValueError(f'config argument {name}={value}: {hint}')
+
+
+def start_from(config: ml_collections.ConfigDict, model: str) -> None:
+  """Writes where a run starts: from the folder of a model, or from FRESH.
+
+  A fresh one is right about nothing, and there is nothing to learn among
+  equals: so its rollouts earn a little for being short.
+  """
+  if model != FRESH:
+    config.model.path = model
+    return
+  config.model.update(path='', size='quick')
+  config.reward.terms = {'short': {'name': 'shaping.shortest', 'weight': 0.5}}
 
 
 def base() -> ml_collections.ConfigDict:

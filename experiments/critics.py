@@ -78,15 +78,11 @@ def get_config(arg: str | None = None):
     critic='own',
     quick=False,
   )
-  if chosen['method'] not in METHODS:
-    raise ValueError(
-      f'config argument method={chosen["method"]}: known are'
-      f' {", ".join(METHODS)}.'
-    )
+  method = common.one_of('method', chosen['method'], METHODS)
   config = quickstart.get_config(f'model={chosen["model"]}')
-  config.method = METHODS[chosen['method']]
-  config.update_from_flattened_dict(_SETTINGS[chosen['method']])
-  if chosen['method'] != 'vineppo':
+  config.method = METHODS[method]
+  config.update_from_flattened_dict(_SETTINGS[method])
+  if method != 'vineppo':
     config.model.critic = chosen['critic']
   if chosen['quick']:
     config.steps = 3

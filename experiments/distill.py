@@ -8,7 +8,8 @@ teacher that of experiments/quickstart.py. What each form reaches:
 `python -m experiments.studies.distillation`.
 
 Arguments: model=DIR; teacher=DIR, or the URL of a server; method=NAME, one of
-DISTILLED; quick (a minute's smoke run, learns nothing).
+DISTILLED; quick (a minute's smoke run, learns nothing: where none is given, the
+teacher is the student as it starts).
 """
 
 from experiments import common, quickstart
@@ -68,22 +69,19 @@ def get_config(arg: str | None = None):
   chosen = common.parse(
     arg,
     model='runs/quickstart/sft/final',
-    teacher='runs/quickstart/dapo/final',
+    teacher='',
     method='opd',
     quick=False,
   )
-  if chosen['method'] not in DISTILLED:
-    raise ValueError(
-      f'config argument method={chosen["method"]}: known are'
-      f' {", ".join(DISTILLED)}.'
-    )
+  method = common.one_of('method', chosen['method'], DISTILLED)
   quick = ',quick' if chosen['quick'] else ''
   config = quickstart.get_config(f'model={chosen["model"]}{quick}')
-  config.model.teacher = chosen['teacher']
-  config.method = DISTILLED[chosen['method']]
+  teacher = 'start' if chosen['quick'] else 'runs/quickstart/dapo/final'
+  config.model.teacher = chosen['teacher'] or teacher
+  config.method = DISTILLED[method]
   # A teacher has something to say of groups that are all right or all wrong.
   config.prompts.select = 'select.everything'
-  if chosen['method'] == 'gkd_mixed':
+  if method == 'gkd_mixed':
     config.rollout.strategy = 'demonstrations.beside'
     config.prompts.batch *= config.prompts.samples // 2
     config.prompts.samples = 2

@@ -22,7 +22,7 @@ from experiments import common
 def get_config(arg: str | None = None):
   chosen = common.parse(arg, model='runs/quickstart/sft/final', quick=False)
   config = common.base()
-  config.model.path = chosen['model']
+  common.start_from(config, chosen['model'])
   config.env = {
     'name': 'outside.make',
     'of': {

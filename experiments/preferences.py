@@ -60,11 +60,7 @@ def get_config(arg: str | None = None):
   chosen = common.parse(
     arg, model='runs/quickstart/sft/final', method='dpo', quick=False
   )
-  method = chosen['method']
-  if method not in PREFERRED:
-    raise ValueError(
-      f'config argument method={method}: known are {", ".join(PREFERRED)}.'
-    )
+  method = common.one_of('method', chosen['method'], PREFERRED)
   quick = ',quick' if chosen['quick'] else ''
   config = quickstart.get_config(f'model={chosen["model"]}{quick}')
   config.method = PREFERRED[method]

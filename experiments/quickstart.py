@@ -10,7 +10,7 @@ where DIR is the `final` folder of experiments/quickstart_sft.py. RESULTS.md has
 what each method reaches; `python -m experiments.studies.quickstart` remakes it.
 
 Arguments: model=DIR; method=NAME, one of experiments/recipes.py; quick (a
-minute's smoke run, learns nothing).
+minute's smoke run, learns nothing, of a fresh model where none is given).
 """
 
 from experiments import common, recipes
@@ -20,22 +20,18 @@ def get_config(arg: str | None = None):
   chosen = common.parse(
     arg, model='runs/quickstart/sft/final', method='dapo', quick=False
   )
-  if chosen['method'] not in recipes.METHODS:
-    raise ValueError(
-      f'config argument method={chosen["method"]}: known are'
-      f' {", ".join(recipes.METHODS)}.'
-    )
+  method = common.one_of('method', chosen['method'], recipes.METHODS)
   config = common.base()
   config.eval.tasks = 128
-  config.model.path = chosen['model']
-  config.method = recipes.METHODS[chosen['method']]
+  common.start_from(config, chosen['model'])
+  config.method = recipes.METHODS[method]
   config.env = {
     'name': 'tools.make',
     'max_hops': 2,
     'guess': 0.55,
     'fault': 0.05,
   }
-  config.update_from_flattened_dict(recipes.settings(chosen['method']))
+  config.update_from_flattened_dict(recipes.settings(method))
   if chosen['quick']:
     config.steps = 3
     config.engine.slots = 16

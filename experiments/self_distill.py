@@ -48,10 +48,7 @@ def get_config(arg: str | None = None):
   )
   all_known = (('told', TOLD), ('method', METHODS), ('teacher', TEACHERS))
   for name, known in all_known:
-    if chosen[name] not in known:
-      raise ValueError(
-        f'config argument {name}={chosen[name]}: known are {", ".join(known)}.'
-      )
+    common.one_of(name, chosen[name], known)
   quick = ',quick' if chosen['quick'] else ''
   config = quickstart.get_config(f'model={chosen["model"]}{quick}')
   config.method = METHODS[chosen['method']]
@@ -62,7 +59,7 @@ def get_config(arg: str | None = None):
     config.rollout.reconsidering = CHECKS
   config.prompts.select = 'select.everything'
   if chosen['teacher'] == 'base':
-    config.model.teacher = chosen['model']
+    config.model.teacher = 'start'
   if chosen['teacher'] == 'average':
     config.model.average = 0.05
   return config

@@ -47,14 +47,10 @@ def get_config(arg: str | None = None):
   chosen = common.parse(
     arg, model='runs/smollm2/model', on='bfcl_simple', quick=False
   )
-  if chosen['on'] not in ON:
-    raise ValueError(
-      f'config argument on={chosen["on"]}: known are {", ".join(ON)}.'
-    )
+  one = ON[common.one_of('on', chosen['on'], ON)]
   config = smollm2_tools.get_config(
     f'model={chosen["model"]}' + ',quick' * chosen['quick']
   )
-  one = ON[chosen['on']]
   config.env = dict(one['env'])
   config.rollout.update(
     max_turns=1,

@@ -14,17 +14,21 @@ them is differentiated; logits exist only where the policy chose a token; and
 what all prompts begin with is computed once for all of them.
 `python -m experiments.studies.smollm2` runs and measures it.
 
-Arguments: model=DIR; quick (a minute's smoke run, learns nothing).
+Arguments: model=DIR; quick (a minute's smoke run, learns nothing, of a fresh
+small model where none is given).
 """
 
 from experiments import common
 
 
 def get_config(arg: str | None = None):
-  chosen = common.parse(arg, model='runs/smollm2/model', quick=False)
+  chosen = common.parse(arg, model='', quick=False)
+  otherwise = common.FRESH if chosen['quick'] else 'runs/smollm2/model'
+  model = chosen['model'] or otherwise
   config = common.base()
   config.steps = 12
-  config.model.update(path=chosen['model'], remat='layer', logit_chunk=128)
+  config.model.update(remat='layer', logit_chunk=128)
+  common.start_from(config, model)
   config.env = {'name': 'arithmetic.make', 'digits': 3}
   config.engine.slots = 32
   config.rollout.update(
@@ -45,4 +49,7 @@ def get_config(arg: str | None = None):
     config.prompts.update(batch=2, samples=4)
     config.eval.update(every=1, tasks=8, final_tasks=8)
     config.checkpoint.every = 1
+  if model == common.FRESH:  # two layers, and a token a character
+    config.rollout.context = 256
+    config.updates.frozen = r'embed/.*|layers/0/.*'
   return config

@@ -38,10 +38,8 @@ def get_config(arg: str | None = None):
     quick=False,
   )
   heat = chosen['temperature']
-  if heat and heat not in HEAT:
-    raise ValueError(
-      f'config argument temperature={heat}: known are {", ".join(HEAT)}.'
-    )
+  if heat:
+    common.one_of('temperature', heat, HEAT)
   config = quickstart.get_config(
     f'model={chosen["model"]},method={chosen["method"]}'
     + ',quick' * chosen['quick']

@@ -8,6 +8,8 @@ that run them see few tasks.
 
 import ml_collections
 
+from experiments import common
+
 WORLDS = {
   'tools': {
     'env': {'name': 'tools.make'},
@@ -83,11 +85,7 @@ def set_up(config: ml_collections.ConfigDict, name: str) -> dict:
   Raises:
     ValueError: there is no such world.
   """
-  if name not in WORLDS:
-    raise ValueError(
-      f'config argument env={name}: known are {", ".join(WORLDS)}.'
-    )
-  world = WORLDS[name]
+  world = WORLDS[common.one_of('env', name, WORLDS)]
   config.env = dict(world['env'])
   config.eval.strategy = world.get('strategy', config.eval.strategy)
   config.rollout.update(world['rollout'])

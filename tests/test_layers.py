@@ -83,7 +83,7 @@ NO_LIBRARY: dict[str, tuple[str, ...]] = {
 # entry that fits a module counts.
 ONLY_LIBRARY: dict[str, tuple[str, ...] | None] = {
   '': None,
-  'experiments': ('ml_collections',),
+  'experiments': ('collections', 'difflib', 'ml_collections'),
   'experiments.results': None,
   'experiments.studies': None,
   'experiments.agents': ('asyncio', 'json', 're', 'sys', 'openai'),

@@ -23,6 +23,7 @@ def make(name: str, **hyperparameters) -> Made:
     TypeError: it has no such hyperparameter.
   """
   recipe = names.resolve(name, 'arl.methods')
+  names.check_keywords(name, recipe, hyperparameters)
   ranges.check(name, recipe, hyperparameters)
   return recipe(**hyperparameters)
 

@@ -58,8 +58,9 @@ def check_failed(episodes: Sequence[episode.Episode], most: float) -> None:
   if len(failed) > most * len(episodes):
     raise RuntimeError(
       f'{len(failed)} of {len(episodes)} episodes failed, more than'
-      f' rollout.max_failed = {most}; the first, of task {failed[0].task.id!r}:'
-      f' {failed[0].status}: {failed[0].error}'
+      f' rollout.max_failed = {most}; mend the environment, or raise that. The'
+      f' first, of task {failed[0].task.id!r}: {failed[0].status}:'
+      f' {failed[0].error}'
     )
 
 

@@ -109,6 +109,7 @@ def named(block: ml_collections.ConfigDict, home: str) -> Any:
   keywords = block.to_dict()
   name = keywords.pop('name')
   function = names.resolve(name, home)
+  names.check_keywords(name, function, keywords)
   ranges.check(name, function, keywords)
   return function(**keywords)
 
@@ -268,6 +269,7 @@ def check(config: ml_collections.ConfigDict) -> types.Method:
   env = named(config.env, 'arl.envs')
   checks.check_strategy(strategy, env, config.rollout.strategy)
   checks.check_scorer(strategy, config)
+  checks.check_spread(config, blocks.most_of(strategy))
   evaluates = names.resolve(config.eval.strategy, 'arl.rollout')
   turning.check(config, strategy, evaluates)
   blocks.check(config, made, strategy)

@@ -224,6 +224,22 @@ def check_scorer(strategy: Callable, config: ml_collections.ConfigDict) -> None:
     )
 
 
+def check_spread(config: ml_collections.ConfigDict, most: int) -> None:
+  """Refuses groups of one where a group is kept for its spread.
+
+  Args:
+    config: of the run.
+    most: how many times prompts.samples a task may have.
+  """
+  p = config.prompts
+  if p.samples * most == 1 and p.select == 'select.varied':
+    raise ValueError(
+      'config.prompts.samples is 1, but select.varied keeps groups whose'
+      ' rewards differ, which one rollout never does; raise it, or set'
+      " config.prompts.select to 'select.everything'."
+    )
+
+
 def check_numbers(config: ml_collections.ConfigDict) -> None:
   """Refuses counts below what they mean."""
   for name in _COUNTS:

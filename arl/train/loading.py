@@ -83,7 +83,11 @@ def further(
   scores = in_process and not taught.takes(strategy)
   if scores and made.needs & score.TAUGHT:
     vocab = loaded.model.vocab
-    found['teacher_logp'] = [teacher(config, f, vocab, place) for f in folders]
+    found['teacher_logp'] = [
+      loaded if folder == taught.START
+      else teacher(config, folder, vocab, place)
+      for folder in folders
+    ]  # fmt: skip
   return found
 
 

@@ -11,6 +11,7 @@ from arl.envs import mixture
 from arl.train import forward as forward_lib
 
 COLUMN = 'teacher'
+START = 'start'  # a teacher: the weights that the run starts from
 _SERVED = ('http://', 'https://')
 
 
@@ -19,8 +20,8 @@ def named(text: str) -> dict[str, str]:
 
   Args:
     text: one teacher, for all tasks, which has the name ''; or
-      'NAME=TEACHER,NAME=TEACHER'. A teacher is the folder of a model or the URL
-      of a server. '' for none.
+      'NAME=TEACHER,NAME=TEACHER'. A teacher is the folder of a model, START
+      or the URL of a server. '' for none.
 
   Raises:
     ValueError: names that are none or the same, or folders beside servers.

@@ -1,10 +1,10 @@
 """Who scores behind the hint, where a policy is its own teacher, told more.
 
 By itself the policy of now, see `arl.rollout.privileged`. Weights that move
-less follow it as well: those of config.model.teacher, such as the folder that
-the run starts from, which stay; or an average of the policy's own, to which
-each batch adds config.model.average of the new ones (0.05 in TRL's SDPO, where
-it is a share as well). The average is part of the state and is resumed.
+less follow it as well: those of config.model.teacher, such as `start`, those
+that the run starts from, which stay; or an average of the policy's own, to
+which each batch adds config.model.average of the new ones (0.05 in TRL's SDPO,
+where it is a share as well). The average is part of the state and is resumed.
 """
 
 import functools
@@ -33,7 +33,7 @@ def make(
   if not taught.takes(strategy) or not (block.teacher or block.average):
     return strategy, None
   loaded = world.loaded
-  if block.teacher:
+  if block.teacher not in ('', taught.START):
     loaded = loading.teacher(config, block.teacher, loaded.model.vocab)
   made = local.LocalEngine(
     loaded.model,

@@ -69,7 +69,7 @@ def test_who_is_told_more():
     for teacher in self_distill.TEACHERS
   )
   for config, teacher, share in (
-    (live, '', 0.0), (base, 'some/folder', 0.0), (average, '', 0.05),
+    (live, '', 0.0), (base, 'start', 0.0), (average, '', 0.05),
   ):  # fmt: skip
     build.check(config)
     assert (config.model.teacher, config.model.average) == (teacher, share)
@@ -86,7 +86,8 @@ def test_half_of_the_demonstrations_have_hints():
 @pytest.mark.parametrize(
   'module, arg, words',
   [
-    (distill, 'method=opt', 'method=opt: known are opd, opd_to_go, '),
+    (distill, 'method=none', 'method=none: known are opd, opd_to_go, '),
+    (distill, 'method=opdd', 'method=opdd: did you mean opd?'),
     (self_distill, 'told=all', 'told=all: known are answer, steps, success'),
     (self_distill, 'method=opd', 'method=opd: known are privileged, guarded'),
   ],

@@ -63,8 +63,9 @@ def test_failures_are_put_up_with_up_to_a_share():
   with pytest.raises(RuntimeError) as error:
     batch.check_failed([failed(e) for e in members[:3]] + members[3:], 0.25)
   assert str(error.value) == (
-    '3 of 8 episodes failed, more than rollout.max_failed = 0.25; the first, of'
-    " task 'task/0': environment_error: it broke"
+    '3 of 8 episodes failed, more than rollout.max_failed = 0.25; mend the'
+    " environment, or raise that. The first, of task 'task/0':"
+    ' environment_error: it broke'
   )
 
 

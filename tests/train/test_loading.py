@@ -164,3 +164,8 @@ def test_the_engine_may_compute_in_another_dtype(model_folder):
   assert np.any(half != full)
   assert made.loaded.model.vocab == plain.loaded.model.vocab
   tiny.same(made.loaded.params, plain.loaded.params)
+
+
+def test_the_policy_as_it_starts_may_teach(model_folder):
+  loaded, found = further(model_folder, 'start', 'teacher_logp')
+  assert found['teacher_logp'] == [loaded]

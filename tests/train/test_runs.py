@@ -135,7 +135,8 @@ def test_an_environment_that_fails_stops_the_run(model_folder, tmp_path):
   with pytest.raises(RuntimeError) as error:
     loop.train(config, tmp_path)
   assert re.fullmatch(
-    r'16 of 16 episodes failed, more than rollout.max_failed = 0.5; the first,'
+    r'16 of 16 episodes failed, more than rollout.max_failed = 0.5; mend the'
+    r' environment, or raise that. The first,'
     r" of task 'letters/train/\d+': environment_error: env.reset raised OSError"
     r' on task letters/train/\d+: no room\.',
     str(error.value),

@@ -69,7 +69,13 @@ async def greet(
 
 
 async def _one(worker, *, vocab, context, names) -> Met:
-  about = await worker.get('/model_info')
+  try:
+    about = await worker.get('/model_info')
+  except sglang_worker.Unreachable as error:
+    raise sglang_worker.ServerError(
+      f'{error}; start a server there with launch/sglang.sh or python -m'
+      ' launch.serve, or give the address of one that runs.'
+    ) from error
   server = await worker.get('/server_info')
   models = await worker.get('/v1/models')
   ours = server.get('engine') == 'arl'
