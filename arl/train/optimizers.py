@@ -2,7 +2,7 @@
 
 import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -147,6 +147,11 @@ def critic_first(
   due = lambda n: (n >= alone) & ((n - alone) % every == every - 1)
   parts = {'critic': tx, 'policy': optax.conditionally_mask(tx, due)}
   return optax.partition(parts, _critic_or_policy)
+
+
+def multiplies(update: Callable, *given: Any) -> bool:
+  """Whether a function of arrays computes a product of matrices."""
+  return 'dot_general' in str(jax.make_jaxpr(update)(*given))
 
 
 def _rate(schedule: str, lr: float, warmup: int, decay: int) -> optax.Schedule:

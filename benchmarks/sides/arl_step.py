@@ -1,5 +1,6 @@
 """Updates of arl: the step of launch.train, on columns from rows of tokens."""
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -12,13 +13,14 @@ import numpy as np
 from arl import episode, levels, types
 from arl.methods import compose, grpo
 from arl.models import attention, blocks, hf
-from arl.rollout import pack
+from arl.rollout import decoding, pack
 from arl.train import flops, forward, optimizers, sharding, state, step
-from benchmarks import cases, updates
+from benchmarks import cases, compiled, updates
 
 PACKAGES = ('arl', 'jax', 'jaxlib', 'numpy')
 # How an update is computed: remat, tokens of a chunk of the head. The plain one
-# also holds the scores of all pairs, as attention did before it had blocks.
+# also holds the scores of all pairs, as attention did before it had blocks, and
+# is compiled as XLA does by default.
 POLICIES = {
   'plain': ('none', 0),
   'none': ('none', 0),
@@ -72,21 +74,27 @@ def _columns(given, loaded, forward_pass):
   return {**made, 'old_logp': logp + noise}
 
 
-def _lowered(policy, folder, seen, microbatch, credits):
-  """The step under a policy, the state it starts from and what it is given."""
+def _compiled(policy, folder, seen, microbatch, credits):
+  """The step under a policy, its state and what it is given; and its memory."""
   remat, chunk = POLICIES[policy]
   loaded = _loaded(folder, remat)
   forward_pass = forward.make(loaded.model, temperature=1.0, chunk=chunk)
   mesh, tx = sharding.make_mesh(), optimizer()
-  update = step.make_train_step(
-    forward_pass, METHOD, tx, microbatch=microbatch, mesh=mesh
-  )
-  seen, credits = sharding.shard_rows((seen, credits), mesh)
-  copied = jax.tree.map(jnp.copy, loaded.params)  # a step donates its state
-  start = sharding.shard_params(state.create(copied, tx), mesh)
-  attend = _whole if policy == 'plain' else blocks.attend
-  with mock.patch.object(blocks, 'attend', attend):
-    return update.lower(start, seen, credits), start, (seen, credits)
+  with contextlib.ExitStack() as stack:
+    if policy == 'plain':
+      plainly = lambda name, home, other: stack.enter_context(
+        mock.patch.object(home, name, other)
+      )
+      plainly('attend', blocks, _whole)
+      plainly('options', decoding, lambda: None)
+    update = step.make_train_step(
+      forward_pass, METHOD, tx, microbatch=microbatch, mesh=mesh
+    )
+    given = sharding.shard_rows((seen, credits), mesh)
+    copied = jax.tree.map(jnp.copy, loaded.params)  # a step donates its state
+    start = sharding.shard_params(state.create(copied, tx), mesh)
+    run, used = compiled.step(update, start, *given)
+  return run, start, given, used
 
 
 def _whole(query, keys, values, segments):
@@ -94,13 +102,14 @@ def _whole(query, keys, values, segments):
   return attention._attend(query, keys, values, mask)
 
 
-def _running(lowered, now, given, outputs):
+def _running(run, now, given, used, outputs):
   """The work of taking one step after the other."""
-  compiled, now = lowered.compile(), [now]
+  del used
+  now = [now]
 
   def call():
-    now[0], metrics = compiled(now[0], *given)
-    return jax.block_until_ready(metrics)
+    now[0], metrics = run(now[0], *given)
+    return jax.block_until_ready((now[0], metrics))[1]
 
   def named(metrics):
     return {
@@ -128,15 +137,14 @@ def _rows_of(given):
 
 def _update(policy, given):
   folder, seen, credits, outputs = _rows_of(given)
-  made = _lowered(policy, folder, seen, len(seen['mask']), credits)
+  made = _compiled(policy, folder, seen, len(seen['mask']), credits)
   return _running(*made, outputs)
 
 
 def _memory(policy, given):
   """Nothing to time: what the compiler says of the step."""
   folder, seen, credits, _ = _rows_of(given)
-  lowered, _, _ = _lowered(policy, folder, seen, len(seen['mask']), credits)
-  used = lowered.compile().memory_analysis().temp_size_in_bytes
+  *_, used = _compiled(policy, folder, seen, len(seen['mask']), credits)
   return cases.Work(
     lambda: used, lambda found: {'temporaries': np.asarray(found)}
   )
@@ -174,7 +182,7 @@ def _episodes(kind, given):
   seen['old_logp'] = seen['rollout_logp']
   seen = jax.tree.map(jnp.asarray, seen)
   credits = jax.jit(METHOD.credit)(seen)
-  return _running(*_lowered('none', folder, seen, 8, credits), {})
+  return _running(*_compiled('none', folder, seen, 8, credits), {})
 
 
 def _peak(given):

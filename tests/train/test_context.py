@@ -52,7 +52,9 @@ def gathered(text):
 
 def test_nothing_is_gathered_but_keys_and_values():
   run, given = update()
-  found = gathered(run.lower(*given).compile().as_text())
+  now, *columns = given
+  lowered = run.gradient.lower(now.params, *columns, {})
+  found = gathered(lowered.compile().as_text())
   assert max(found) == ROWS * WIDTH * KEYS < ROWS * WIDTH * HIDDEN
 
 

@@ -6,6 +6,7 @@ parameters and moments, layers computed again in the backward pass, the head in
 chunks. A sampler holds its parameters in bfloat16.
 """
 
+import functools
 import math
 from typing import Any
 
@@ -60,13 +61,20 @@ def training(case: cases.Case, mesh: Mesh) -> tuple[Any, tuple]:
     temperature=1.0,
     chunk=case.chunk * case.parts,
   )
-  step = step_lib.make_train_step(
+  gradient = step_lib.make_gradient(
     context.split(policy, layout),
     method,
-    tx,
-    microbatch=case.rows * case.parts,
-    mesh=mesh,
+    case.rows * case.parts,
+    mesh,
+    partition.DECODER,
   )
+  apply = step_lib.make_apply(tx, mesh, partition.DECODER, None)
+
+  @functools.partial(jax.jit, donate_argnums=0)
+  def step(state, columns, credits):
+    found = gradient(state.params, columns, credits, {})
+    return apply(state, columns, found)
+
   params = jax.eval_shape(model.init, jax.random.key(0))
   state = jax.eval_shape(lambda p: state_lib.create(p, tx), params)
   columns = batch(case.rows * case.parts * case.microbatches, case.length)
