@@ -35,8 +35,8 @@ from experiments.studies import (
 LEAST = 3  # seeds
 _TEXT = """20 batches of 128 episodes each. Success is held out, sampled, of
 256 tasks: the interquartile mean over seeds and its 95 % interval, by drawing
-seeds and tasks with return. A claim `holds` where this is within
-the interval that was claimed before; `new` is one that was not made before.
+seeds and tasks with return. A claim `holds` where this is within the interval
+that was claimed before; `new` is one that was not made before.
 
 Kinds is the interquartile mean over all seeds and four kinds of task (sums, and
 look-ups behind none, one and two pointers), 64 tasks each; its interval is by a
