@@ -4,10 +4,10 @@ The first stage imitates the set's own answers to training problems, so that the
 model answers in the form that is graded; the second is DAPO on what it earns:
 
   python -m launch.sft \
-    --config=experiments/public_tasks.py:stage=sft,on=chain_sum,model=DIR \
-    --workdir=runs/chain_sum/sft
-  python -m launch.train --workdir=runs/chain_sum/rl --config=\
-  experiments/public_tasks.py:stage=rl,on=chain_sum,model=runs/chain_sum/sft/final
+    --config=experiments/public_tasks.py:stage=sft,on=word_sorting,model=DIR \
+    --workdir=runs/sorting/sft
+  python -m launch.train --workdir=runs/sorting/rl --config=\
+  experiments/public_tasks.py:stage=rl,on=word_sorting,model=runs/sorting/sft/final
 
 where DIR holds the model; BUILD.md says where it is from, and each environment
 what to install for it. The ten top layers of thirty are trained.
@@ -31,20 +31,20 @@ def _reasoning(generator: str, **settings: int) -> dict:
 _SHORT = {
   'size': 8192,
   'held_out': 200,
-  'context': 256,
   'turn_tokens': 48,
   'slots': 64,
-  'microbatch': {'sft': 4, 'rl': 4},
-  'prefixes': 'own',
-  'steps': {'sft': 48, 'rl': 40},
   'prompts': 8,
 }
 SETS = {
-  'chain_sum': {
+  'word_sorting': {
     **_SHORT,
     'env': _reasoning(
-      'chain_sum', min_terms=2, max_terms=2, min_digits=2, max_digits=2
+      'word_sorting', min_words=3, max_words=3, max_word_length=6
     ),
+    'context': 416,
+    'microbatch': {'sft': 3, 'rl': 16},
+    'prefixes': 'shared',
+    'steps': {'sft': 40, 'rl': 40},
   },
   'bfcl_simple': {
     'env': {
@@ -63,13 +63,15 @@ SETS = {
     'steps': {'sft': 36, 'rl': 40},
     'prompts': 4,
   },
-  'leg_counting': {
+  'chain_sum': {
     **_SHORT,
-    'context': 288,
-    'microbatch': {'sft': 3, 'rl': 4},
     'env': _reasoning(
-      'leg_counting', min_animals=2, max_animals=2, max_instances=4
+      'chain_sum', min_terms=2, max_terms=2, min_digits=2, max_digits=2
     ),
+    'context': 256,
+    'microbatch': {'sft': 4, 'rl': 4},
+    'prefixes': 'own',
+    'steps': {'sft': 240, 'rl': 40},
   },
 }
 STAGES = ('sft', 'rl')
@@ -79,7 +81,7 @@ IMITATED = 16  # answers of a step
 
 def get_config(arg: str | None = None):
   chosen = common.parse(
-    arg, stage='rl', on='chain_sum', model='runs/smollm2/model', quick=False
+    arg, stage='rl', on='word_sorting', model='runs/smollm2/model', quick=False
   )
   for name, known in (('stage', STAGES), ('on', SETS)):
     if chosen[name] not in known:

@@ -12,14 +12,14 @@ from experiments.studies import runs
 DOCS = pathlib.Path(__file__).parents[2] / 'docs'
 NOT_YET = 'Not run yet'
 _WHAT = {
-  'chain_sum': 'reasoning-gym, `chain_sum`: two numbers of two digits are added'
-  ' or subtracted. The package goes from two to six numbers of up to four'
-  ' digits; this is its easy end.',
+  'word_sorting': 'reasoning-gym, `word_sorting`: three words of three to six'
+  ' letters, in ascending or descending order of their characters, capitals'
+  ' first. The package goes to ten words of up to twelve letters; this is its'
+  ' easy end.',
   'bfcl_simple': 'BFCL v4, `simple_python`: 400 questions, each with the'
   ' description of one function, to be answered by the right call of it.',
-  'leg_counting': 'reasoning-gym, `leg_counting`: the legs of two kinds of'
-  ' animals, one to four of each. The package goes from three to ten kinds of'
-  ' up to fifteen each.',
+  'chain_sum': 'reasoning-gym, `chain_sum`: two numbers of two digits are added'
+  ' or subtracted. The package goes to six numbers of up to four digits.',
 }
 ABOUT = """# Evidence of use
 
@@ -56,8 +56,10 @@ HOW = """## What was done
   temperature 1, and one greedy answer. Intervals are of 95 %: of rates by
   bootstrap over problems (sampled) and after Wilson (greedy), of differences by
   bootstrap over problems, each compared with itself.
-- **Tried** were these sets, in this order, with these settings; none was left
-  out for what came of it.
+- **Tried** were these sets and no others. `chain_sum` was imitated for 48 steps
+  at first, after which it solved 1 of 32 held-out problems at temperature 1 and
+  3 of them greedily; so it got the 240 steps of the table. Nothing else was
+  changed for what came of it.
 
 After this training the questions of BFCL are no benchmark for that policy any
 more, and the numbers are no scores of BFCL, whose prompt is another one too.
