@@ -13,8 +13,8 @@ where DIR holds the model; BUILD.md says where it is from, and each environment
 what to install for it. The ten top layers of thirty are trained.
 `python -m experiments.studies.evidence` runs and measures all of it.
 
-Arguments: stage=sft or rl; on=NAME, one of SETS; model=DIR; quick (a minute's
-smoke run, learns nothing).
+Arguments: stage=sft or rl; on=NAME, one of SETS; model=DIR; quick (a smoke run
+of that model, learns nothing).
 """
 
 from experiments import common
@@ -83,12 +83,8 @@ def get_config(arg: str | None = None):
   chosen = common.parse(
     arg, stage='rl', on='word_sorting', model='runs/smollm2/model', quick=False
   )
-  for name, known in (('stage', STAGES), ('on', SETS)):
-    if chosen[name] not in known:
-      raise ValueError(
-        f'config argument {name}={chosen[name]}: known are {", ".join(known)}.'
-      )
-  one, stage = SETS[chosen['on']], chosen['stage']
+  stage = common.one_of('stage', chosen['stage'], STAGES)
+  one = SETS[common.one_of('on', chosen['on'], SETS)]
   config = common.base()
   config.steps = one['steps'][stage]
   config.model.update(path=chosen['model'], logit_chunk=128)
