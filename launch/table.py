@@ -1,9 +1,10 @@
 """Writes the tables of methods: python -m launch.table.
 
 A row for each function of arl.methods that can be called without arguments: in
-README.md what it is made of, where it comes from and what it is compared with,
-in docs/methods.md every axis with its numbers. With --check it only says
-whether both are up to date, and exits with status 1 if not.
+docs/recipes.md what it is made of, where it comes from and what it is compared
+with, in docs/methods.md every axis with its numbers. README.md has a row for
+each of their modules. With --check it only says whether all are up to date, and
+exits with status 1 if not.
 """
 
 import functools
@@ -14,6 +15,7 @@ import pathlib
 import pkgutil
 import re
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from arl import methods, types
 from arl.methods import binding, compose
@@ -26,6 +28,23 @@ HEADER = ('method', *AXES, 'needs', 'compared with')
 SHORT_HEADER = (
   'method', 'made of', 'source', 'status', 'compared with', 'config',
 )  # fmt: skip
+FAMILY_HEADER = 'family', 'what it is about', 'recipes'
+RECIPES = """# Recipes
+
+Made by `python -m launch.table` from the code: every recipe of `arl.methods`, by
+module. *Made of* reads: advantage, ratio, surrogate with its corrections,
+aggregation, further terms; of a recipe over a base, which may be any objective,
+what it changes. [Axis by axis](methods.md) has all numbers, and each has a
+[card](methods/cards.md) with its equation. *Config* is the
+argument of `experiments/quickstart.py` that runs it. *Compared with*:
+
+| word | what computed the numbers |
+| --- | --- |
+| verl | verl 0.9.1, losses, gradients, advantages and returns on shared arrays: `python tests/golden/check.py tests/golden/policy_verl_0_9_1.npz` |
+| worked example | NumPy, from the published formulas, without arl: `python tests/golden/check.py tests/golden/worked_policy.json` |
+| rlax | rlax 0.1.9, the kernel of the recipe's credit |
+| exact gradient | enumeration of a small decision process: what the recipe's expected gradient is |
+| laws only | nothing independent: the recipe only obeys the laws that hold for all, such as that nan off the mask changes nothing and that on policy a surrogate has the policy gradient |"""
 ABOUT = """# Methods, axis by axis
 
 Made by `python -m launch.table` from the code: every recipe of `arl.methods`
@@ -182,16 +201,31 @@ def short_row(name: str, recipe: Callable, compared: str) -> tuple[str, ...]:
   )
 
 
-def tables() -> tuple[str, str]:
-  """The tables of README.md and of docs/methods.md, in Markdown."""
+class Tables(NamedTuple):
+  """The tables of methods, in Markdown.
+
+  Attributes:
+    families: a row a module, for README.md.
+    recipes: what each is made of and where it comes from, a page.
+    axes: every axis with its numbers, a page.
+  """
+
+  families: str
+  recipes: str
+  axes: str
+
+
+def tables() -> Tables:
+  """All tables."""
   found = evidence.find([name for name, _ in recipes()])
-  short, long = [], []
+  families, short, long = [], [], []
   modules = itertools.groupby(recipes(), lambda each: each[0].partition('.')[0])
   for module, each in modules:
     home = importlib.import_module(f'arl.methods.{module}')
     about = (inspect.getdoc(home) or '').partition('\n')[0]
     heading = f'### `{module}`\n\n{about}\n\n'
     rows = list(each)
+    families.append(_family(module, about, [name for name, _ in rows]))
     short.append(
       heading
       + _markdown(
@@ -206,7 +240,17 @@ def tables() -> tuple[str, str]:
         [row(f'`{n}`', r(), evidence.long(found[n])) for n, r in rows],
       )
     )
-  return '\n\n'.join(short), '\n\n'.join([ABOUT, *long]) + '\n'
+  return Tables(
+    _markdown(FAMILY_HEADER, families),
+    '\n\n'.join([RECIPES, *short]) + '\n',
+    '\n\n'.join([ABOUT, *long]) + '\n',
+  )
+
+
+def _family(module: str, about: str, names: list[str]) -> tuple[str, ...]:
+  """The cells of FAMILY_HEADER."""
+  shown = ', '.join(name.partition('.')[2] for name in names)
+  return f'[`{module}`](docs/recipes.md#{module})', about.rstrip('.'), shown
 
 
 def _markdown(header: tuple[str, ...], rows: list) -> str:
@@ -233,10 +277,11 @@ def insert(text: str, made: str) -> str:
 def written(root: pathlib.Path) -> dict[pathlib.Path, str]:
   """What each file should hold."""
   readme = root / 'README.md'
-  short, long = tables()
+  made = tables()
   return {
-    readme: insert(readme.read_text(encoding='utf-8'), short),
-    root / 'docs' / 'methods.md': long,
+    readme: insert(readme.read_text(encoding='utf-8'), made.families),
+    root / 'docs' / 'recipes.md': made.recipes,
+    root / 'docs' / 'methods.md': made.axes,
   }
 
 
