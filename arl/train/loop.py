@@ -73,7 +73,6 @@ def _train(config, workdir, profile, opened) -> state.TrainState:
   # --- Set up -----------------------------------------------------------------
   method = build.check(config)
   folder = pathlib.Path(workdir).absolute()
-  folder.mkdir(parents=True, exist_ok=True)
   desk = opened.enter_context(processes.desk(folder))
   timer = clock.Clock()
   world = clock.timed(build.world(config), timer)

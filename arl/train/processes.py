@@ -30,6 +30,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from arl.rollout import strategies
+from arl.train import claim
 
 AUTO = 'auto'
 _HEARTBEAT = 60  # seconds after which a process that is silent is given up
@@ -197,11 +198,15 @@ def here(tree: Any) -> Any:
 def desk(folder: pathlib.Path) -> Iterator[pathlib.Path]:
   """Where this process writes: the first in the run's folder.
 
-  What the others would write goes to a folder that is deleted, and what they
-  would print nowhere.
+  It is claimed for this run. What the others would write goes to a folder that
+  is deleted, and what they would print nowhere.
+
+  Raises:
+    ValueError: another run writes there, or this one cannot.
   """
   if is_first():
-    yield folder
+    with claim.held(folder):
+      yield folder
     return
   with (
     tempfile.TemporaryDirectory() as scratch,
