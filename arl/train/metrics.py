@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import tensorboardX
+from tensorboardX import event_file_writer
+from tensorboardX.proto import event_pb2, summary_pb2
 
 FILE = 'metrics.jsonl'
 _NAME = re.compile(r'[^/\s]+(/[^/\s]+)+')
@@ -67,9 +68,12 @@ def open_log(workdir: str | os.PathLike, tensorboard: bool = True) -> Log:
     file.flush()
     last['step'] = step
     if board is not None:
-      for name, number in numbers.items():
-        board.add_scalar(name, number, step)
-      board.flush()
+      values = [
+        summary_pb2.Summary.Value(tag=name, simple_value=number)
+        for name, number in numbers.items()
+      ]
+      told = summary_pb2.Summary(value=values)
+      _tell(board, operator.index(step), summary=told)
 
   def close() -> None:
     file.close()
@@ -164,14 +168,30 @@ def _keep_whole_lines(path: pathlib.Path) -> dict[str, Any]:
 
 def _board(
   workdir: pathlib.Path, first_step: int
-) -> tensorboardX.SummaryWriter:
+) -> event_file_writer.EventsWriter:
+  """A file of events; older ones of `first_step` and later do not count.
+
+  It is written here and not by tensorboardX's thread: nobody empties that one's
+  queue once a disk was full, and it is lost when a process is killed.
+  """
+  folder = workdir / 'tensorboard'
+  folder.mkdir(exist_ok=True)
   # The step in the name keeps a run resumed within a second from writing over
   # its own file, which is otherwise named after the second.
-  return tensorboardX.SummaryWriter(
-    str(workdir / 'tensorboard'),
-    purge_step=first_step,
-    filename_suffix=f'.{first_step}',
+  board = event_file_writer.EventsWriter(
+    str(folder / 'events'), f'.{first_step}'
   )
+  start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
+  _tell(board, first_step, session_log=start)
+  return board
+
+
+def _tell(
+  board: event_file_writer.EventsWriter, step: int, **what: Any
+) -> None:
+  """Writes an event down."""
+  board.write_event(event_pb2.Event(wall_time=time.time(), step=step, **what))
+  board.flush()
 
 
 def _number(name: str, value: Any) -> float:

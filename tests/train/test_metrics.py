@@ -1,6 +1,9 @@
 import contextlib
+import errno
 import json
 import math
+import resource
+import threading
 
 import jax.numpy as jnp
 import numpy as np
@@ -192,3 +195,34 @@ def test_tensorboard_has_the_scalars_and_purges_on_resume(tmp_path):
     if event.session_log.status == event_pb2.SessionLog.START
   ]
   assert starts == [0, 3]
+
+
+def test_tensorboard_has_a_step_as_soon_as_it_is_written(tmp_path):
+  log = metrics.open_log(tmp_path)
+  names = [f'a/{i}' for i in range(50)]
+  log.write(1, dict.fromkeys(names, 0.5))
+  told = [value.tag for e in events(tmp_path) for value in e.summary.value]
+  log.close()
+  assert told == names
+
+
+def test_a_full_disk_is_an_error_and_no_run_that_hangs(tmp_path):
+  log, ends = metrics.open_log(tmp_path), []
+  most = (tmp_path / 'metrics.jsonl').stat().st_size + 2**12
+
+  def fill():
+    try:
+      for step in range(1, 100):
+        log.write(step, {f'a/{i}': step / 7 for i in range(50)})
+    except OSError as error:
+      ends.append(error.errno)
+
+  before = resource.getrlimit(resource.RLIMIT_FSIZE)
+  resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+  try:
+    work = threading.Thread(target=fill, daemon=True)
+    work.start()
+    work.join(60)
+  finally:
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+  assert ends == [errno.EFBIG]
