@@ -6,13 +6,14 @@ of each leaf, and one of the facts, tell whether what is read is what was saved;
 where it is not, the checkpoint cannot be read.
 """
 
+import contextlib
 import functools
 import hashlib
 import json
 import os
 import pathlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -20,6 +21,11 @@ import jax.numpy as jnp
 import orbax.checkpoint as ocp
 
 from arl.train import processes
+
+# Seconds that a write may take. Orbax counts them, and those until its threads
+# have made folders, by the time of day. That may jump, which must not look like
+# a write that takes too long.
+_PATIENCE = 7 * 24 * 3600
 
 
 def _manifest(state: Any) -> dict[str, list]:
@@ -79,6 +85,12 @@ def _unharmed(digests: dict[str, int], state: Any) -> None:
     raise ValueError(f'{", ".join(harmed)} is not what was saved')
 
 
+def _reason(error: Exception) -> str:
+  """What an error says, in a line; TensorStore adds all that it knows."""
+  first = str(error).strip().partition('\n')[0]
+  return first.partition(' See full TensorStore details')[0]
+
+
 def fingerprint(params: Any) -> str:
   """Twelve hex digits that tell parameters of 16 or 32 bits apart."""
   sums = jax.device_get(jax.tree.map(_checksum, params))
@@ -99,7 +111,13 @@ class Checkpoints:
     self.folder = pathlib.Path(workdir).absolute() / 'checkpoints'
     self._manager = ocp.CheckpointManager(
       self.folder,
-      options=ocp.CheckpointManagerOptions(max_to_keep=keep, create=True),
+      options=ocp.CheckpointManagerOptions(
+        max_to_keep=keep,
+        create=True,
+        async_options=ocp.AsyncOptions(
+          timeout_secs=_PATIENCE, create_directories_asynchronously=False
+        ),
+      ),
       item_names=('state', 'meta'),
     )
 
@@ -112,6 +130,7 @@ class Checkpoints:
     Raises:
       ValueError: there is a checkpoint of this step or of a later one.
       TypeError: the facts are no JSON.
+      RuntimeError: this one, or the one before, could not be written.
     """
     facts = {
       **meta,
@@ -121,12 +140,11 @@ class Checkpoints:
     }
     facts = json.loads(json.dumps(facts))  # as they will be read
     facts['seal'] = _seal(facts)
-    written = self._manager.save(
-      step,
-      args=ocp.args.Composite(
-        state=ocp.args.StandardSave(state), meta=ocp.args.JsonSave(facts)
-      ),
+    asked = ocp.args.Composite(
+      state=ocp.args.StandardSave(state), meta=ocp.args.JsonSave(facts)
     )
+    with self._writing():
+      written = self._manager.save(step, args=asked)
     if not written:
       raise ValueError(
         f'checkpoint {self.folder}/{step} was not written: there is one of step'
@@ -190,7 +208,8 @@ class Checkpoints:
       confirm(found)
       return found
     except Exception as error:
-      note(f'checkpoint {self.folder}/{step} cannot be read: {error}')
+      where = f'{self.folder}/{step}'
+      note(f'checkpoint {where} cannot be read: {_reason(error)}')
       return None
 
   def _set_aside(self, steps: list[int]) -> None:
@@ -204,7 +223,25 @@ class Checkpoints:
       processes.everybody(None)  # none looks before they are away
       self._manager.reload()
 
+  @contextlib.contextmanager
+  def _writing(self) -> Iterator[None]:
+    """Says of whatever keeps a checkpoint from being written what it costs."""
+    try:
+      yield
+    except Exception as error:
+      raise RuntimeError(
+        f'a checkpoint could not be written to {self.folder}:'
+        f' {_reason(error)}; those'
+        ' before it are whole: mend what is wrong there, and run the same'
+        ' command again to go on from the newest.'
+      ) from error
+
   def close(self) -> None:
-    """Waits for what is being written."""
-    self._manager.wait_until_finished()
+    """Waits for what is being written.
+
+    Raises:
+      RuntimeError: it could not be.
+    """
+    with self._writing():
+      self._manager.wait_until_finished()
     self._manager.close()
