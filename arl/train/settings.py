@@ -106,7 +106,14 @@ TRAIN = {
   },
   'checkpoint': {'every': int, 'keep': int},
 }
-_MAY_CHANGE = ('steps', 'eval.every', 'checkpoint', 'engine.slots')
+_MAY_CHANGE = (
+  'steps',
+  'eval.every',
+  'checkpoint',
+  'engine.slots',
+  'engine.urls',
+  'engine.folder',
+)
 
 
 def check(config: ml_collections.ConfigDict, schema: dict) -> None:
@@ -158,8 +165,9 @@ def check_resumes(
 ) -> None:
   """Refuses to resume under settings that would make another run of it.
 
-  How often the run is evaluated, its checkpoints and the slots of the engine
-  may change, and so may the number of steps, down to those done.
+  How often the run is evaluated, its checkpoints, the slots of the engine and
+  where its servers are may change, and so may the number of steps, down to
+  those done.
 
   Args:
     config: of now.

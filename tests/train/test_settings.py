@@ -113,6 +113,7 @@ def test_what_may_change():
   resumes(lambda c: c.eval.update(every=7))
   resumes(lambda c: c.checkpoint.update(every=1, keep=1))
   resumes(lambda c: c.engine.update(slots=3))
+  resumes(lambda c: c.engine.update(urls='http://other:1', folder='other'))
 
 
 @pytest.mark.parametrize(
