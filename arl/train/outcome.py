@@ -2,6 +2,7 @@
 
 import functools
 import json
+import os
 import pathlib
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -232,7 +233,7 @@ def write(
   shown: list[page.Transcript],
   compiled: dict[str, int],
 ) -> None:
-  """Writes results.json, curves.png and report.html."""
+  """Writes curves.png, report.html and, when those are there, results.json."""
   results = {
     'method': config.method.name,
     'before': {k: _success(v) for k, v in meta['before'].items()},
@@ -246,8 +247,6 @@ def write(
     'device': jax.devices()[0].device_kind,
     'compiles': compiled,
   }
-  text = json.dumps(results, indent=2, allow_nan=False) + '\n'
-  (folder / 'results.json').write_text(text, encoding='utf-8')
   curves.curves(metrics.read(folder), folder / 'curves.png')
   html = page.page(
     title=f'{config.method.name} on {config.env.name}',
@@ -262,6 +261,9 @@ def write(
     warnings=watch.warnings(folder),
   )
   (folder / 'report.html').write_text(html, encoding='utf-8')
+  draft = folder / 'results.partial'
+  draft.write_text(json.dumps(results, indent=2, allow_nan=False) + '\n')
+  os.replace(draft, folder / 'results.json')
 
 
 def _estimate(result: dict[str, float]) -> page.Estimate:

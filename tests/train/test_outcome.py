@@ -172,6 +172,21 @@ def test_the_results_are_written(tmp_path):
   assert results['config_hash'] in report
 
 
+def test_results_are_there_once_all_else_is(tmp_path, monkeypatch):
+  def broken(*args):
+    raise OSError('the disk is full')
+
+  monkeypatch.setattr(outcome.curves, 'curves', broken)
+  (tmp_path / 'metrics.jsonl').write_text('')
+  rate = {'success': 0.5, 'success_low': 0.1, 'success_high': 0.9}
+  rates = {'sampled': {**rate, 'graded': 8, 'failed': 0}}
+  config = tiny.config('model')
+  meta = {**outcome.begin(config, 'abc'), 'before': rates, 'shown': []}
+  with pytest.raises(OSError, match='full'):
+    outcome.write(tmp_path, config, meta, rates, [], {})
+  assert not (tmp_path / 'results.json').exists()
+
+
 def test_pairs_are_of_one_task():
   a, b, c = (
     outcome.page.Transcript(title, [], 0.0, 'finished') for title in 'abc'
