@@ -9,6 +9,8 @@ import threading
 
 from arl.sandbox import base, box, runs
 
+_TRIES = 3  # of starting one, before nothing is expected of this machine
+
 
 class Pool:
   """Keeps some sandboxes of one command ready.
@@ -46,6 +48,7 @@ class Pool:
     self.close()
 
   def _fill(self) -> None:
+    failures = 0
     while True:
       with self._change:
         self._change.wait_for(
@@ -57,10 +60,14 @@ class Pool:
         made = self._make()
         made.open()
       except Exception as error:  # raised where a sandbox is asked for
+        failures += 1
+        if failures < _TRIES:
+          continue
         with self._change:
           self._error = error
           self._change.notify_all()
           return
+      failures = 0
       with self._change:
         self._waiting.append(made)
         self._change.notify_all()

@@ -205,6 +205,20 @@ def test_a_pool_that_cannot_start_says_so(tmp_path):
       made.run(PRINT)
 
 
+def test_a_sandbox_that_does_not_start_once_is_made_again(monkeypatch):
+  start, failures = runs.start, [OSError('killed while it started')] * 2
+
+  def failing(*args):
+    if failures:
+      raise failures.pop()
+    return start(*args)
+
+  monkeypatch.setattr(runs, 'start', failing)
+  with pool.Pool(PRINT, LIMITS, ready=1) as made:
+    assert made.run(programs.python('print(1)')).stdout == b'1\n'
+  assert not failures
+
+
 def test_a_pool_of_calls():
   with pool.Pool(calls.PROGRAM, LIMITS) as made:
     source = 'def f(a, b): return a + b'
