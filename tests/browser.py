@@ -96,6 +96,7 @@ class Browser:
     dark: bool = False,
   ) -> Page:
     """Opens a page in a window of that size, and asks it expressions."""
+    self._waiting = []
     self.call(
       'Emulation.setDeviceMetricsOverride', width=width, height=height,
       deviceScaleFactor=1, mobile=width < 600,
