@@ -24,7 +24,13 @@ from absl import app, flags
 
 _HELP = ('-h', '-help', '--help')
 _WIDTH = 80
-_REFUSALS = (ValueError, TypeError, FileExistsError, FileNotFoundError)
+_REFUSALS = (
+  ValueError,
+  TypeError,
+  ImportError,
+  FileExistsError,
+  FileNotFoundError,
+)
 _GIVEN_UP = (RuntimeError, ArithmeticError)
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _PREFIX = re.compile('^(ValueError|TypeError): ')
@@ -110,7 +116,7 @@ def _shown(flag: flags.Flag, required: bool) -> str:
 
 
 def _default(value: object) -> str:
-  """How a default is written; nothing for none, and for a switch that is off."""
+  """How a default is written; nothing for none, or a switch that is off."""
   if value is None or value is False or value == []:
     return ''
   if isinstance(value, list):

@@ -19,6 +19,32 @@ SOURCES = {
   'rlax': 'tests/kernels/test_traces.py',
   'exact gradient': 'tests/test_exact_*.py',
 }
+_GOLDEN = 'python tests/golden/check.py tests/golden'
+# What the word says of each, for readers.
+MEANT = (
+  (
+    'verl',
+    'verl 0.9.1, losses, gradients, advantages and returns on shared arrays:'
+    f' `{_GOLDEN}/policy_verl_0_9_1.npz`',
+  ),
+  (
+    'worked example',
+    'NumPy, from the published formulas, without arl:'
+    f' `{_GOLDEN}/worked_policy.json`',
+  ),
+  ('rlax', "rlax 0.1.9, the kernel of the recipe's credit"),
+  (
+    'exact gradient',
+    "enumeration of a small decision process: what the recipe's expected"
+    ' gradient is',
+  ),
+  (
+    'laws only',
+    'nothing independent: the recipe only obeys the laws that hold for all,'
+    ' such as that nan off the mask changes nothing and that on policy a'
+    ' surrogate has the policy gradient',
+  ),
+)
 Found = dict[str, dict[str, list[str]]]
 
 

@@ -31,26 +31,19 @@ SHORT_HEADER = (
 FAMILY_HEADER = 'family', 'what it is about', 'recipes'
 RECIPES = """# Recipes
 
-Made by `python -m launch.table` from the code: every recipe of `arl.methods`, by
-module. *Made of* reads: advantage, ratio, surrogate with its corrections,
+Made by `python -m launch.table` from the code: every recipe of `arl.methods`,
+by module. *Made of* reads: advantage, ratio, surrogate with its corrections,
 aggregation, further terms; of a recipe over a base, which may be any objective,
 what it changes. [Axis by axis](methods.md) has all numbers, and each has a
-[card](methods/cards.md) with its equation. *Config* is the
-argument of `experiments/quickstart.py` that runs it. *Compared with*:
-
-| word | what computed the numbers |
-| --- | --- |
-| verl | verl 0.9.1, losses, gradients, advantages and returns on shared arrays: `python tests/golden/check.py tests/golden/policy_verl_0_9_1.npz` |
-| worked example | NumPy, from the published formulas, without arl: `python tests/golden/check.py tests/golden/worked_policy.json` |
-| rlax | rlax 0.1.9, the kernel of the recipe's credit |
-| exact gradient | enumeration of a small decision process: what the recipe's expected gradient is |
-| laws only | nothing independent: the recipe only obeys the laws that hold for all, such as that nan off the mask changes nothing and that on policy a surrogate has the policy gradient |"""
+[card](methods/cards.md) with its equation. *Config* is the argument of
+`experiments/quickstart.py` that runs it. *Compared with*:"""
 ABOUT = """# Methods, axis by axis
 
 Made by `python -m launch.table` from the code: every recipe of `arl.methods`
 with its default numbers, and every golden number that it is compared with. The
 [first page](index.md#a-method-is-a-composition) says what the words mean. The
 [cards](methods/cards.md) have equations, differences and BibTeX."""
+_WORDS = 'word', 'what computed the numbers'
 _NOTHING = '–'
 _LAMBDA = '`<lambda>`'
 _CITATION = re.compile(r'\(([^()]*\b(?:19|20)\d\d)\)')
@@ -242,7 +235,7 @@ def tables() -> Tables:
     )
   return Tables(
     _markdown(FAMILY_HEADER, families),
-    '\n\n'.join([RECIPES, *short]) + '\n',
+    '\n\n'.join([RECIPES, _markdown(_WORDS, [*evidence.MEANT]), *short]) + '\n',
     '\n\n'.join([ABOUT, *long]) + '\n',
   )
 

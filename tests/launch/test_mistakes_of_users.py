@@ -16,6 +16,7 @@ from absl import flags
 from ml_collections import config_flags
 
 from arl import command, episode
+from arl.envs import extras
 from arl.models import tokenizers
 from arl.rewards import shaping
 from arl.train import batch, loop
@@ -174,7 +175,7 @@ CASES = {
     '--config.engine.urls=http://127.0.0.1:9',
     '--config.engine.folder=weights',
   ),
-  "which nothing fills in this run; set config.model.teacher to the teacher's": (
+  "nothing fills in this run; set config.model.teacher to the teacher's": (
     train(QUICK, "--config.method={'name': 'distillation.opd'}")
   ),
   'config.reward.terms.mine: give it a weight.': train(
@@ -189,6 +190,9 @@ CASES = {
   ),
   'has no results.json, which is written when a run is finished': (
     lambda place: show.read(place)
+  ),
+  'this environment needs no_such_library, which cannot be imported': (
+    lambda place: extras.load('no_such_library', 'pip install no-such-library')
   ),
   'install JAX for that kind of device, as with arl[gpu] or arl[tpu]': None,
   'does not run or is not Python 3.11 or newer': None,
