@@ -139,6 +139,7 @@ class Checkpoints:
       'digests': _digests(state),
     }
     facts = json.loads(json.dumps(facts))  # as they will be read
+    facts.pop('seal', None)  # of the checkpoint that a resumed run goes on from
     facts['seal'] = _seal(facts)
     asked = ocp.args.Composite(
       state=ocp.args.StandardSave(state), meta=ocp.args.JsonSave(facts)

@@ -56,6 +56,18 @@ def test_the_newest_comes_back(tmp_path):
   equal(found, tree(2))
 
 
+def test_a_run_goes_on_as_often_as_it_is_cut(tmp_path):
+  save(tmp_path, [1])
+  for step in (2, 3, 4):
+    notes = []
+    meta, found = resume(tmp_path, note=notes.append)
+    assert meta['step'] == step - 1 and notes == []
+    saved = checkpoint.Checkpoints(tmp_path, keep=3)
+    saved.save(step, found, meta)  # with all that it knew, as a run does
+    saved.close()
+  assert resume(tmp_path)[0]['name'] == 'step 1'
+
+
 def test_a_fingerprint_sees_every_bit_and_its_place():
   params = {'a': jnp.arange(6.0).reshape(2, 3), 'b': jnp.ones(4, jnp.bfloat16)}
   first = checkpoint.fingerprint(params)
