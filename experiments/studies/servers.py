@@ -22,6 +22,11 @@ def free_port() -> int:
     return taken.getsockname()[1]
 
 
+def url(port: int) -> str:
+  """The address of a server at a port of this machine."""
+  return f'http://127.0.0.1:{port}'
+
+
 @contextlib.contextmanager
 def embedded(
   model: pathlib.Path, folder: pathlib.Path, *flags: str
@@ -34,12 +39,21 @@ def embedded(
     *flags: further ones of launch/serve.py.
   """
   port = free_port()
+  with at(port, model, folder, *flags):
+    yield url(port)
+
+
+@contextlib.contextmanager
+def at(
+  port: int, model: pathlib.Path, folder: pathlib.Path, *flags: str
+) -> Iterator[subprocess.Popen]:
+  """As `embedded`, at a port of one's choice; its process."""
   command = [
     sys.executable, '-m', 'launch.serve', f'--model={model}', f'--port={port}',
     *flags,
   ]  # fmt: skip
-  with _running(command, port, folder / f'serve-{port}.log') as url:
-    yield url
+  with _running(command, port, folder / f'serve-{port}.log') as process:
+    yield process
 
 
 def has_sglang() -> bool:
@@ -58,16 +72,15 @@ def sglang(
     str(_ROOT / 'launch' / 'sglang.sh'), str(model), '--port', str(port),
     '--cpu', *flags,
   ]  # fmt: skip
-  with _running(command, port, folder / f'sglang-{port}.log') as url:
-    yield url
+  with _running(command, port, folder / f'sglang-{port}.log'):
+    yield url(port)
 
 
 @contextlib.contextmanager
 def _running(
   command: Sequence[str], port: int, log: pathlib.Path
-) -> Iterator[str]:
+) -> Iterator[subprocess.Popen]:
   """A server in a process group of its own, until it has to end."""
-  url = f'http://127.0.0.1:{port}'
   log.parent.mkdir(parents=True, exist_ok=True)
   with log.open('w') as out:
     process = subprocess.Popen(
@@ -78,8 +91,8 @@ def _running(
       cwd=_ROOT,
     )
     try:
-      _wait(process, url, log)
-      yield url
+      _wait(process, url(port), log)
+      yield process
     finally:
       with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
@@ -90,14 +103,14 @@ def _running(
         process.wait()
 
 
-def _wait(process, url, log, seconds: float = 600) -> None:
+def _wait(process, where, log, seconds: float = 600) -> None:
   """Until it can sample: /model_info answers before that at SGLang."""
   end = time.monotonic() + seconds
   while time.monotonic() < end:
     if process.poll() is not None:
       raise RuntimeError(f'a server ended with {process.returncode}; see {log}')
     with contextlib.suppress(httpx.TransportError):
-      if httpx.get(f'{url}/health', timeout=30).status_code == 200:
+      if httpx.get(f'{where}/health', timeout=30).status_code == 200:
         return
     time.sleep(1)
-  raise RuntimeError(f'{url} was not ready after {seconds:.0f} s; see {log}')
+  raise RuntimeError(f'{where} was not ready after {seconds:.0f} s; see {log}')
