@@ -106,6 +106,7 @@ TRAIN = {
   },
   'checkpoint': {'every': int, 'keep': int},
 }
+_OTHERS = {'stages': 'launch.pipeline', 'ranking': 'launch.corlhf'}
 _MAY_CHANGE = (
   'steps',
   'eval.every',
@@ -122,6 +123,11 @@ def check(config: ml_collections.ConfigDict, schema: dict) -> None:
   Raises:
     ValueError, TypeError: naming the key, and for an unknown one the nearest.
   """
+  for key, command in _OTHERS.items():
+    if key in config and key not in schema:
+      raise ValueError(
+        f'config.{key} belongs to another command; run python -m {command}.'
+      )
   _check_block('config', config.to_dict(), schema)
 
 

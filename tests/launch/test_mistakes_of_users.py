@@ -111,6 +111,9 @@ CASES = {
   'give --workdir; --help says what it is.': None,
   "Unknown command line flag 'workdri'. Did you mean: workdir ?": None,
   'there is no config quickstart.py': train('--config=quickstart.py:quick'),
+  'config.stages belongs to another command; run python -m launch.pipeline.': (
+    train('--config=experiments/pipelines/r1.py:quick')
+  ),
   "config argument 'quik': known are method, model, quick.": train(
     '--config=experiments/quickstart.py:quik'
   ),
