@@ -77,7 +77,7 @@ def _dress(axis: axes.Axes, title: str, across: str, unit: str) -> None:
   axis.set_xlabel(across, fontsize=8, color=_INK)
   axis.set_ylabel(unit, fontsize=8, color=_INK)
   axis.set_ylim(-0.03, 1.03)
-  axis.xaxis.set_major_locator(ticker.MaxNLocator(5, steps=(1, 2, 5, 10)))
+  axis.xaxis.set_major_locator(ticker.MaxNLocator(6, steps=(1, 2, 5, 10)))
   axis.grid(True, color=_FAINT, linewidth=0.6)
   axis.set_axisbelow(True)
   axis.tick_params(colors=_INK, labelsize=8)

@@ -12,7 +12,6 @@ from experiments.studies import baselines, runs
 
 # Enough is when so many batches in a row have, in the mean, this success.
 ENOUGH, AT_ONCE = 0.8, 4
-THRESHOLDS = np.linspace(0, 1, 101)
 
 
 def running(rows: curves.Rows) -> list[float]:
@@ -51,6 +50,12 @@ def learning(seeds: Sequence[curves.Rows]) -> bands.Line:
   batches = [row['step'] for row in seeds[0]]
   mean, low, high = success.mean(0), success.min(0), success.max(0)
   return bands.Line(batches, mean, low, high)
+
+
+def thresholds(outcomes: Mapping[str, over_runs.Outcomes]) -> np.ndarray:
+  """[101] from a tenth below the least score, rounded down, to 1."""
+  least = min(over_runs.scores(found).min() for found in outcomes.values())
+  return np.linspace(max(0, np.floor(10 * least - 1) / 10), 1, 101)
 
 
 def _parts(
@@ -106,8 +111,9 @@ def draw(
     reference=0.5,
     path=runs.RESULTS / 'baselines_improvement.png',
   )
+  at = thresholds(outcomes)
   profiles = {
-    name: bands.Line(*over_runs.profile(found, THRESHOLDS, seed=0))
+    name: bands.Line(*over_runs.profile(found, at, seed=0))
     for name, found in outcomes.items()
   }
   bands.draw(

@@ -8,6 +8,7 @@ import pytest
 import tiny
 
 from arl import episode
+from arl.evaluate import over_runs
 from experiments import results
 from experiments.studies import baselines, claims, comparing, runs, summary
 
@@ -98,6 +99,15 @@ def test_a_learning_curve_is_a_mean_between_seeds():
   assert line.x == [1, 2]
   for got, want in zip(line[1:], ([0.25, 0.375], [0, 0], [0.5, 0.75])):
     assert got == pytest.approx(want)
+
+
+@pytest.mark.parametrize(
+  'least, start', [(0, 0), (50, 0.4), (57, 0.4), (100, 0.9)]
+)
+def test_thresholds_begin_below_the_least_score(least, start):
+  found = over_runs.outcomes([[100, 100]], [[least, 100]])
+  at = comparing.thresholds({'one': found})
+  assert at[0] == pytest.approx(start) and at[-1] == 1 and len(at) == 101
 
 
 def test_episodes_are_counted_by_kind():
