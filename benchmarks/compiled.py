@@ -10,7 +10,7 @@ from arl.train import step as step_lib
 def step(
   update: step_lib.Step, state: state_lib.TrainState, columns: Any, credits: Any
 ) -> tuple[Callable, int]:
-  """(state, columns, credits) -> (state, metrics), and the memory that it needs.
+  """The update as (state, columns, credits) -> (state, metrics); its memory.
 
   That is what both of its programs need at most, in bytes, beside the state and
   the columns: the gradient, and what the compiler calls temporary.

@@ -82,8 +82,8 @@ def _backward(kept, cotangent):
   )
   of_blocks = query, total, cotangent, centre
   by_query = []
-  turned = keys.shape[:2] + keys.shape[:1:-1]
-  sums = (jnp.zeros(turned, jnp.float32),) * 2
+  turned = jnp.zeros(keys.shape[:2] + keys.shape[:1:-1], jnp.float32)
+  sums: tuple[jax.Array, ...] = (turned, turned)
   for first, last in _stages(segments.shape[1]):
     seen = _Seen(keys[:, :, :last], values[:, :, :last], segments[:, :last])
     unmix = functools.partial(_unmix, seen)

@@ -81,7 +81,7 @@ class Learner(NamedTuple):
     others: parameters of further models, by the column that they fill.
     score: adds columns from forward passes, jitted.
     credit: adds advantages and the like, jitted.
-    step: one update, jitted.
+    step: one update, in two jitted programs.
     rows: rows of one update.
     block: rows that hold whole groups, where something needs them; else 0.
     replay: of the experts that the sampler chose; None where the trainer routes
@@ -96,7 +96,7 @@ class Learner(NamedTuple):
   others: dict[str, Any]
   score: Callable
   credit: Callable
-  step: Callable
+  step: step_lib.Step
   rows: int
   block: int
   replay: routing.Replay | None = None
