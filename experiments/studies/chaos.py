@@ -221,7 +221,7 @@ def main(argv: list[str]) -> None:
     for name, strike in disasters(root).items()
     if not runs.quick() or name in _QUICK
   }
-  flips = 1 if runs.quick() else 8
+  flips = 1 if runs.quick() else 4
   count = chaos_damage.sweep(case(root, 'plain'), flips)
   sweep = swept(count, flips)
   second = [_row(root, fate) for fate in fates.values()]

@@ -130,7 +130,7 @@ def _drawn(way: str, number: int) -> tuple[str, float, int]:
     longest = _SERVED_SYNC
   if aim == ANY:
     return aim, rng.uniform(0.1, longest), 1
-  return aim, max(rng.uniform(-0.3, 1.0), 0.0) * longest, rng.randint(1, 3)
+  return aim, max(rng.uniform(-0.3, 1.0), 0.0) * longest, rng.randint(3, 6)
 
 
 def _in_the_making(folder: pathlib.Path) -> set[tuple[str, int]]:
