@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from matplotlib import axes, figure, ticker
-from matplotlib.backends import backend_agg
 
-_COLORS = ('#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9')
+from arl.report import picture
+
 _DASHES = ('-', '--', '-.', ':', (0, (5, 1)), (0, (1, 1)))
-_INK, _FAINT = '#333333', '#dddddd'
 _WIDE = 2  # sets of axes side by side
 
 
@@ -40,7 +39,7 @@ def draw(
   Raises:
     ValueError: there is no part, or one without lines or with too many.
   """
-  most = len(_COLORS)
+  most = len(picture.COLORS)
   if not parts or not all(0 < len(lines) <= most for lines in parts.values()):
     raise ValueError(
       f'bands: got parts of {[len(lines) for lines in parts.values()]} lines,'
@@ -55,14 +54,11 @@ def draw(
     for style, (label, line) in enumerate(lines.items()):
       _line(axis, label, line, style)
     _dress(axis, title, across, unit)
-  # As in the other pictures: no display, no global state, equal files.
-  canvas = backend_agg.FigureCanvasAgg(drawing)
-  with open(path, 'wb') as file:
-    canvas.print_png(file, metadata={'Software': None})
+  picture.save(drawing, path)
 
 
 def _line(axis: axes.Axes, label: str, line: Line, style: int) -> None:
-  color = _COLORS[style]
+  color = picture.COLORS[style]
   axis.plot(
     line.x, line.share, label=label, color=color, linestyle=_DASHES[style],
     linewidth=1.5,
@@ -73,13 +69,13 @@ def _line(axis: axes.Axes, label: str, line: Line, style: int) -> None:
 
 
 def _dress(axis: axes.Axes, title: str, across: str, unit: str) -> None:
-  axis.set_title(title, fontsize=10, loc='left', color=_INK)
-  axis.set_xlabel(across, fontsize=8, color=_INK)
-  axis.set_ylabel(unit, fontsize=8, color=_INK)
+  axis.set_title(title, fontsize=10, loc='left', color=picture.INK)
+  axis.set_xlabel(across, fontsize=8, color=picture.INK)
+  axis.set_ylabel(unit, fontsize=8, color=picture.INK)
   axis.set_ylim(-0.03, 1.03)
   axis.xaxis.set_major_locator(ticker.MaxNLocator(6, steps=(1, 2, 5, 10)))
-  axis.grid(True, color=_FAINT, linewidth=0.6)
+  axis.grid(True, color=picture.FAINT, linewidth=0.6)
   axis.set_axisbelow(True)
-  axis.tick_params(colors=_INK, labelsize=8)
+  axis.tick_params(colors=picture.INK, labelsize=8)
   axis.spines[['top', 'right']].set_visible(False)
   axis.legend(fontsize=7, frameon=True, framealpha=0.8, edgecolor='none')

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from matplotlib import figure
-from matplotlib.backends import backend_agg
+
+from arl.report import picture
 
 _FEW = 12  # bars whose labels fit side by side
-_COLOR, _INK, _FAINT = '#0072b2', '#333333', '#dddddd'
 
 
 class Bar(NamedTuple):
@@ -50,30 +50,32 @@ def bars(
   width = max(4.0, 1.5 + (0.5 if len(made) <= _FEW else 0.2) * len(made))
   drawing = figure.Figure((width, 3.5), layout='constrained', dpi=150)
   axis = drawing.add_subplot()
-  axis.set_title(title, fontsize=11, loc='left', color=_INK)
-  axis.set_ylabel(unit, color=_INK)
-  axis.axhline(reference, color=_INK, linestyle='--', linewidth=1)
-  axis.axhline(0, color=_INK, linewidth=0.8)
+  axis.set_title(title, fontsize=11, loc='left', color=picture.INK)
+  axis.set_ylabel(unit, color=picture.INK)
+  axis.axhline(reference, color=picture.INK, linestyle='--', linewidth=1)
+  axis.axhline(0, color=picture.INK, linewidth=0.8)
   for place, bar in enumerate(made):
     if bar.value is None:
       axis.text(
-        place, 0, 'undefined', rotation=90, ha='center', va='bottom', color=_INK
+        place,
+        0,
+        'undefined',
+        rotation=90,
+        ha='center',
+        va='bottom',
+        color=picture.INK,
       )
       continue
-    axis.bar(place, bar.value, width=0.7, color=_COLOR)
+    axis.bar(place, bar.value, width=0.7, color=picture.COLORS[0])
     if bar.interval is not None:
       low, high = bar.interval
-      axis.vlines(place, low, high, color=_INK, linewidth=1.5)
+      axis.vlines(place, low, high, color=picture.INK, linewidth=1.5)
   axis.set_xlim(-0.6, len(made) - 0.4)
   angle = 90 if len(made) > _FEW else 0
   labels = [bar.label for bar in made]
   axis.set_xticks(range(len(made)), labels, rotation=angle)
-  axis.grid(True, axis='y', color=_FAINT, linewidth=0.6)
+  axis.grid(True, axis='y', color=picture.FAINT, linewidth=0.6)
   axis.set_axisbelow(True)
-  axis.tick_params(colors=_INK, labelsize=9)
+  axis.tick_params(colors=picture.INK, labelsize=9)
   axis.spines[['top', 'right']].set_visible(False)
-  # Named, so that no display and no global state is touched; without metadata,
-  # so that equal bars are equal files.
-  canvas = backend_agg.FigureCanvasAgg(drawing)
-  with open(path, 'wb') as file:
-    canvas.print_png(file, metadata={'Software': None})
+  picture.save(drawing, path)

@@ -7,17 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib import axes, figure, ticker
-from matplotlib.backends import backend_agg
+
+from arl.report import picture
 
 Row = Mapping[str, float]  # one line of the metrics log, with its 'step'
 Rows = Sequence[Row]
 
 # Okabe and Ito's colors, which differ for every kind of color vision, and a
 # marker or a dash pattern each, for print.
-_COLORS = ('#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9')
 _MARKERS = 'os^Dv*'
 _DASHES = ('-', '--', '-.', ':', (0, (5, 1)), (0, (1, 1)))
-_INK = '#333333'
 _DPI = 150
 
 
@@ -108,7 +107,7 @@ def curves(rows: Rows, path: str | os.PathLike) -> None:
     for style, (key, label) in enumerate(lines):
       _draw_line(axis, rows, key, label, style)
     _legend(axis)
-  _save(drawing, path)
+  picture.save(drawing, path)
 
 
 def compare(
@@ -136,7 +135,7 @@ def compare(
   _dress(axis, _panel_of(key))
   _draw_runs(axis, runs, key)
   _legend(axis)
-  _save(drawing, path)
+  picture.save(drawing, path)
 
 
 def panels(
@@ -171,7 +170,7 @@ def panels(
     _draw_runs(axis, runs, key)
   lines = axis.get_lines()
   drawing.legend(handles=lines, loc='outside lower center', ncols=4, fontsize=8)
-  _save(drawing, path)
+  picture.save(drawing, path)
 
 
 def _draw_runs(
@@ -247,7 +246,7 @@ def _stroke(
 ) -> None:
   # Few points are marked, as single measurements; many make a thin line.
   # Past six lines the colors come again, with another dash pattern.
-  kind, again = style % len(_COLORS), style // len(_COLORS)
+  kind, again = style % len(picture.COLORS), style // len(picture.COLORS)
   dash = _DASHES[(kind * (len(x) > 30) + again) % len(_DASHES)]
   looks: dict[str, Any] = (
     {'marker': _MARKERS[kind], 'markersize': 4, 'linewidth': 1.6}
@@ -255,20 +254,20 @@ def _stroke(
     else {'linewidth': 1.0}
   )
   looks['linestyle'] = dash
-  axis.plot(x, y, label=label, color=_COLORS[kind], **looks)
+  axis.plot(x, y, label=label, color=picture.COLORS[kind], **looks)
 
 
 def _band(
   axis: axes.Axes, x: np.ndarray, low: np.ndarray, high: np.ndarray, style: int
 ) -> None:
-  color = _COLORS[style % len(_COLORS)]
+  color = picture.COLORS[style % len(picture.COLORS)]
   axis.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0)
 
 
 def _dress(axis: axes.Axes, panel: Panel, across: str = 'step') -> None:
-  axis.set_title(panel.title, fontsize=11, loc='left', color=_INK)
-  axis.set_xlabel(across, color=_INK)
-  axis.set_ylabel(panel.unit, color=_INK)
+  axis.set_title(panel.title, fontsize=11, loc='left', color=picture.INK)
+  axis.set_xlabel(across, color=picture.INK)
+  axis.set_ylabel(panel.unit, color=picture.INK)
   axis.xaxis.set_major_locator(ticker.MaxNLocator(6, integer=True))
   axis.yaxis.set_major_formatter(ticker.FuncFormatter(_tick))
   if panel.bounds:
@@ -277,7 +276,7 @@ def _dress(axis: axes.Axes, panel: Panel, across: str = 'step') -> None:
     axis.set_ylim(low - margin, high + margin)
   axis.grid(True, color='#dddddd', linewidth=0.6)
   axis.set_axisbelow(True)
-  axis.tick_params(colors=_INK, labelsize=9)
+  axis.tick_params(colors=picture.INK, labelsize=9)
   axis.spines[['top', 'right']].set_visible(False)
 
 
@@ -288,11 +287,3 @@ def _tick(value: float, position: int | None) -> str:
 
 def _legend(axis: axes.Axes) -> None:
   axis.legend(fontsize=8, frameon=True, framealpha=0.8, edgecolor='none')
-
-
-def _save(drawing: figure.Figure, path: str | os.PathLike) -> None:
-  # The canvas is named, so that no display and no global state is touched; the
-  # metadata is left out, so that equal curves are equal files.
-  canvas = backend_agg.FigureCanvasAgg(drawing)
-  with open(path, 'wb') as file:
-    canvas.print_png(file, metadata={'Software': None})

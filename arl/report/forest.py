@@ -4,12 +4,9 @@ import os
 from collections.abc import Mapping, Sequence
 
 from matplotlib import axes, figure
-from matplotlib.backends import backend_agg
 
-from arl.report import bars
+from arl.report import bars, picture
 
-_COLORS = ('#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9')
-_INK, _FAINT = '#333333', '#dddddd'
 _INCHES = 0.2  # of a line
 
 
@@ -40,21 +37,18 @@ def draw(
   size = 6.4, 1.2 + _INCHES * lines
   drawing = figure.Figure(size, layout='constrained', dpi=150)
   axis = drawing.add_subplot()
-  axis.axvline(reference, color=_INK, linestyle='--', linewidth=1)
+  axis.axvline(reference, color=picture.INK, linestyle='--', linewidth=1)
   labels = []
   for style, (part, made) in enumerate(parts.items()):
     labels.append(part)
     for bar in made:
-      _line(axis, len(labels), bar, _COLORS[style % len(_COLORS)])
+      _line(axis, len(labels), bar, picture.COLORS[style % len(picture.COLORS)])
       labels.append(bar.label)
   _dress(axis, labels, title, unit)
   for label in axis.get_yticklabels():
     if label.get_text() in parts:
       label.set_fontweight('bold')
-  # As in the other pictures: no display, no global state, equal files.
-  canvas = backend_agg.FigureCanvasAgg(drawing)
-  with open(path, 'wb') as file:
-    canvas.print_png(file, metadata={'Software': None})
+  picture.save(drawing, path)
 
 
 def _line(axis: axes.Axes, place: int, bar: bars.Bar, color: str) -> None:
@@ -69,12 +63,12 @@ def _line(axis: axes.Axes, place: int, bar: bars.Bar, color: str) -> None:
 def _dress(
   axis: axes.Axes, labels: Sequence[str], title: str, unit: str
 ) -> None:
-  axis.set_title(title, fontsize=11, loc='left', color=_INK)
-  axis.set_xlabel(unit, color=_INK)
+  axis.set_title(title, fontsize=11, loc='left', color=picture.INK)
+  axis.set_xlabel(unit, color=picture.INK)
   axis.set_yticks(range(len(labels)), labels)
   axis.set_ylim(len(labels) - 0.5, -0.5)
-  axis.grid(True, axis='x', color=_FAINT, linewidth=0.6)
+  axis.grid(True, axis='x', color=picture.FAINT, linewidth=0.6)
   axis.set_axisbelow(True)
-  axis.tick_params(colors=_INK, labelsize=8)
+  axis.tick_params(colors=picture.INK, labelsize=8)
   axis.tick_params(axis='y', length=0)
   axis.spines[['top', 'right', 'left']].set_visible(False)

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib import figure
-from matplotlib.backends import backend_agg
 
-_INK = '#333333'
+from arl.report import picture
 
 
 def heat(
@@ -45,7 +44,7 @@ def heat(
   size = 2.5 + 1.1 * len(columns), 1.2 + 0.28 * len(rows)
   drawing = figure.Figure(size, layout='constrained', dpi=150)
   axis = drawing.add_subplot()
-  axis.set_title(title, fontsize=11, loc='left', color=_INK)
+  axis.set_title(title, fontsize=11, loc='left', color=picture.INK)
   axis.imshow(table, cmap='viridis', vmin=0, vmax=1, aspect='auto')
   for (i, j), value in np.ndenumerate(table):
     if np.isfinite(value):
@@ -53,7 +52,5 @@ def heat(
       axis.text(j, i, f'{value:.2f}', ha='center', va='center', color=ink)
   axis.set_xticks(range(len(columns)), columns, rotation=20, ha='right')
   axis.set_yticks(range(len(rows)), rows)
-  axis.tick_params(colors=_INK, labelsize=8)
-  canvas = backend_agg.FigureCanvasAgg(drawing)
-  with open(path, 'wb') as file:
-    canvas.print_png(file, metadata={'Software': None})
+  axis.tick_params(colors=picture.INK, labelsize=8)
+  picture.save(drawing, path)

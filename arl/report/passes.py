@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib import axes, figure
-from matplotlib.backends import backend_agg
 
-_COLORS, _MARKERS = ('#0072b2', '#d55e00', '#009e73', '#cc79a7'), 'os^D'
-_INK, _FAINT = '#333333', '#dddddd'
+from arl.report import picture
+
+_MARKERS = 'os^D'
 
 
 class Curve(NamedTuple):
@@ -40,16 +40,13 @@ def draw(
   for place, (title, curves) in enumerate(panels.items(), start=1):
     axis = drawing.add_subplot(1, len(panels), place)
     for style, (name, curve) in enumerate(curves.items()):
-      _draw(axis, name, curve, style % len(_COLORS))
+      _draw(axis, name, curve, style % len(_MARKERS))
     _dress(axis, title)
-  # As in the other pictures: no display, no global state, equal files.
-  canvas = backend_agg.FigureCanvasAgg(drawing)
-  with open(path, 'wb') as file:
-    canvas.print_png(file, metadata={'Software': None})
+  picture.save(drawing, path)
 
 
 def _draw(axis: axes.Axes, name: str, curve: Curve, style: int) -> None:
-  color = _COLORS[style]
+  color = picture.COLORS[style]
   axis.plot(
     curve.ks, curve.mean, label=name, color=color, marker=_MARKERS[style],
     markersize=4, linewidth=1.6,
@@ -60,13 +57,13 @@ def _draw(axis: axes.Axes, name: str, curve: Curve, style: int) -> None:
 
 
 def _dress(axis: axes.Axes, title: str) -> None:
-  axis.set_title(title, fontsize=10, loc='left', color=_INK)
+  axis.set_title(title, fontsize=10, loc='left', color=picture.INK)
   axis.set_xscale('log', base=2)
-  axis.set_xlabel('k', color=_INK)
-  axis.set_ylabel('pass@k', color=_INK)
+  axis.set_xlabel('k', color=picture.INK)
+  axis.set_ylabel('pass@k', color=picture.INK)
   axis.set_ylim(-0.03, 1.03)
-  axis.grid(True, color=_FAINT, linewidth=0.6)
+  axis.grid(True, color=picture.FAINT, linewidth=0.6)
   axis.set_axisbelow(True)
-  axis.tick_params(colors=_INK, labelsize=8)
+  axis.tick_params(colors=picture.INK, labelsize=8)
   axis.spines[['top', 'right']].set_visible(False)
   axis.legend(fontsize=8, frameon=True, framealpha=0.8, edgecolor='none')

@@ -5,10 +5,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from matplotlib import axes, figure
-from matplotlib.backends import backend_agg
 
-_COLORS = ('#0072b2', '#d55e00')
-_INK, _FAINT = '#333333', '#dddddd'
+from arl.report import picture
 
 
 class Part(NamedTuple):
@@ -48,28 +46,25 @@ def draw(parts: Sequence[Part], title: str, path: str | os.PathLike) -> None:
       continue
     x = [place + share for share, _ in part.points]
     y = [value for _, value in part.points]
-    color = _COLORS[place % len(_COLORS)]
+    color = picture.COLORS[place % len(picture.COLORS)]
     axis.plot(x, y, marker='o', markersize=3.5, linewidth=1.6, color=color)
     axis.annotate(
       f'{y[-1]:.2f}', (x[-1], y[-1]), xytext=(-4, 5), ha='right',
-      textcoords='offset points', fontsize=8, color=_INK,
+      textcoords='offset points', fontsize=8, color=picture.INK,
     )  # fmt: skip
-  # As in the other pictures: no display, no global state, equal files.
-  canvas = backend_agg.FigureCanvasAgg(drawing)
-  with open(path, 'wb') as file:
-    canvas.print_png(file, metadata={'Software': None})
+  picture.save(drawing, path)
 
 
 def _dress(axis: axes.Axes, parts: Sequence[Part], title: str) -> None:
-  axis.set_title(title, fontsize=11, loc='left', color=_INK)
-  axis.set_ylabel('held-out success, sampled', color=_INK)
+  axis.set_title(title, fontsize=11, loc='left', color=picture.INK)
+  axis.set_ylabel('held-out success, sampled', color=picture.INK)
   axis.set_xlim(0, len(parts))
   axis.set_ylim(-0.03, 1.08)
   for place in range(1, len(parts)):
-    axis.axvline(place, color=_INK, linestyle='--', linewidth=0.8)
+    axis.axvline(place, color=picture.INK, linestyle='--', linewidth=0.8)
   labels = [f'{part.name}\n{part.note}'.rstrip() for part in parts]
   axis.set_xticks([i + 0.5 for i in range(len(parts))], labels)
-  axis.grid(True, axis='y', color=_FAINT, linewidth=0.6)
+  axis.grid(True, axis='y', color=picture.FAINT, linewidth=0.6)
   axis.set_axisbelow(True)
-  axis.tick_params(colors=_INK, labelsize=8, bottom=False)
+  axis.tick_params(colors=picture.INK, labelsize=8, bottom=False)
   axis.spines[['top', 'right']].set_visible(False)

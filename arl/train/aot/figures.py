@@ -4,15 +4,14 @@ import os
 from collections.abc import Mapping, Sequence
 
 from matplotlib import axes, figure
-from matplotlib.backends import backend_agg
 
+from arl.report import picture
 from arl.train.aot import page
 from arl.train.aot.results import Result
 
 _COLORS = {'compute': '#0072b2', 'memory': '#d55e00', 'network': '#009e73'}
 _MARKERS = {'compute': 'o', 'memory': 's', 'network': '^'}
 _NAMES = {'memory': 'HBM', 'network': 'links'}
-_INK, _FAINT = '#333333', '#dddddd'
 
 
 def draw(
@@ -44,12 +43,9 @@ def draw(
     _panel(axis, points)
     _dress(axis, title, across, [x for x, _ in points])
     if place == 1:
-      axis.set_ylabel('ms of a step at least', color=_INK, fontsize=9)
-      axis.legend(frameon=False, fontsize=8, labelcolor=_INK)
-  # As in the other pictures: no display, no global state, equal files.
-  canvas = backend_agg.FigureCanvasAgg(drawing)
-  with open(path, 'wb') as file:
-    canvas.print_png(file, metadata={'Software': None})
+      axis.set_ylabel('ms of a step at least', color=picture.INK, fontsize=9)
+      axis.legend(frameon=False, fontsize=8, labelcolor=picture.INK)
+  picture.save(drawing, path)
   return True
 
 
@@ -70,13 +66,13 @@ def _panel(axis: axes.Axes, points: Sequence[tuple[float, Result]]) -> None:
 def _dress(
   axis: axes.Axes, title: str, across: str, places: Sequence[float]
 ) -> None:
-  axis.set_title(title, color=_INK, fontsize=10)
+  axis.set_title(title, color=picture.INK, fontsize=10)
   axis.set_xscale('log', base=2)
   axis.set_xticks(places, [f'{x:,.0f}' for x in places])
   axis.minorticks_off()
   axis.set_ylim(bottom=0)
-  axis.set_xlabel(across, color=_INK, fontsize=9)
-  axis.tick_params(colors=_INK, labelsize=8)
-  axis.grid(axis='y', color=_FAINT, linewidth=0.6)
+  axis.set_xlabel(across, color=picture.INK, fontsize=9)
+  axis.tick_params(colors=picture.INK, labelsize=8)
+  axis.grid(axis='y', color=picture.FAINT, linewidth=0.6)
   for side in ('top', 'right'):
     axis.spines[side].set_visible(False)
