@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 NAMES = ('chromium', 'chromium-browser', 'google-chrome', 'chrome')
 FLAGS = (
   '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic',
+  '--disable-dev-shm-usage',
   '--no-first-run', '--disable-background-networking', '--hide-scrollbars',
   '--disable-component-update', '--disable-sync', '--disable-extensions',
   '--remote-debugging-pipe',
