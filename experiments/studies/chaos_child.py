@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import random
+import runpy
 import signal
 import sys
 import threading
@@ -23,7 +24,6 @@ from typing import Any
 from arl.rollout import local, sglang
 from arl.train import checkpoint, clock, engines, evaluation, gather
 from experiments.studies import chaos_plan
-from launch import train
 
 _HOURS = 12  # that the clock may be off, to either side
 
@@ -159,4 +159,4 @@ def install(plan: chaos_plan.Plan) -> None:
 
 if __name__ == '__main__':
   install(chaos_plan.Plan(**json.loads(sys.argv.pop(1))))
-  train.run()
+  runpy.run_module('launch.train', run_name='__main__', alter_sys=True)

@@ -39,8 +39,10 @@ def test_the_study_is_about_known_methods():
 
 
 def test_an_unknown_method_is_named():
-  with pytest.raises(ValueError, match='method=ppo: known are dpo, '):
-    preferences.get_config('method=ppo')
+  with pytest.raises(ValueError, match='method=sum: known are dpo, '):
+    preferences.get_config('method=sum')
+  with pytest.raises(ValueError, match='method=dp0: did you mean dpo?'):
+    preferences.get_config('method=dp0')
 
 
 def test_shares_of_pairs():

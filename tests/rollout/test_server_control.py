@@ -10,7 +10,7 @@ import pytest
 import safetensors.numpy
 
 from arl.models import hf
-from arl.rollout import engine, local
+from arl.rollout import engine, local, passes
 from tests import tiny
 from tests.rollout import serving
 
@@ -221,8 +221,9 @@ def test_weights_without_a_pause_wait(client, folders, pool):
   assert meta['weight_versions'] == [{'version': 'a', 'start': 0, 'end': 240}]
 
 
-def test_abort_keeps_what_was_sampled(client, pool):
+def test_abort_keeps_what_was_sampled(client, pool, monkeypatch):
   whole = generate(client)
+  monkeypatch.setattr(passes, 'COLUMNS', 8)  # turns enough to ask in between
   running = [started(client, pool, rid=f'r{i}') for i in range(4)]
   waiting = pool.submit(generate, client, rid='q')
   serving.until(lambda: load(client)[1] == 1)
