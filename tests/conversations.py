@@ -180,7 +180,7 @@ class Script:
 
 def pairs():
   """Few ids for few letters: 'ab' is one token, or two."""
-  marks = ('<e>', '<u>', '<a>')
+  marks = ('<e>', '<u>', '<a>', '<o>')
   vocab = {'<p>': 0, 'ab': 1, 'a': 2, 'b': 3, 'bc': 4, 'c': 5}
   core = tokenizers.Tokenizer(
     tokenizers.models.BPE(vocab=vocab, merges=[('a', 'b'), ('b', 'c')])
@@ -188,8 +188,10 @@ def pairs():
   core.add_special_tokens(list(marks))
   core.decoder = tokenizers.decoders.Fuse()
   template = (
-    "{% for m in messages %}{{ {'user': '<u>', 'assistant': '<a>'}[m.role] }}"
-    "{{ m.content }}{{ '<e>' if m.role == 'assistant' else '' }}{% endfor %}"
+    '{% for m in messages %}'
+    "{{ {'user': '<u>', 'assistant': '<a>', 'tool': '<o>'}[m.role] }}"
+    "{{ m.content }}{{ '<e>' if m.role == 'assistant' else '' }}"
+    '{% endfor %}'
     "{{ '<a>' if add_generation_prompt else '' }}"
   )
   return tokenizers_lib.wrap(core, template, '<p>', '<e>', marks[1:])

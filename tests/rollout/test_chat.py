@@ -1,5 +1,6 @@
 """Turns as ids: what was sampled stays, what is added is the template's."""
 
+import conversations
 import pytest
 import tokenizers
 
@@ -41,25 +42,6 @@ def spelled(template, end='<|im_end|>', others=('<|im_start|>',)):
   return tokenizers_lib.wrap(core, template, '<|pad|>', end, others)
 
 
-def pairs():
-  """Few ids for few letters: 'ab' is one token, or two."""
-  marks = ('<e>', '<u>', '<a>', '<o>')
-  vocab = {'<p>': 0, 'ab': 1, 'a': 2, 'b': 3, 'bc': 4, 'c': 5}
-  core = tokenizers.Tokenizer(
-    tokenizers.models.BPE(vocab=vocab, merges=[('a', 'b'), ('b', 'c')])
-  )
-  core.add_special_tokens(list(marks))
-  core.decoder = tokenizers.decoders.Fuse()
-  template = (
-    '{% for m in messages %}'
-    "{{ {'user': '<u>', 'assistant': '<a>', 'tool': '<o>'}[m.role] }}"
-    "{{ m.content }}{{ '<e>' if m.role == 'assistant' else '' }}"
-    '{% endfor %}'
-    "{{ '<a>' if add_generation_prompt else '' }}"
-  )
-  return tokenizers_lib.wrap(core, template, '<p>', '<e>', marks[1:])
-
-
 TOKENIZERS = {
   'characters': tokenizers_lib.characters,
   'chatml': lambda: spelled(CHATML),
@@ -97,7 +79,7 @@ def roll_out(made, env, actions, task=TASK):
 
 
 def test_sampled_ids_are_kept():
-  tokenizer = pairs()
+  tokenizer = conversations.pairs()
   made = chat.chat(tokenizer)
   assert tokenizer.encode('abc', add_special_tokens=False) == [1, 5]
   assert tokenizer.encode('ab', add_special_tokens=False) == [1]

@@ -269,15 +269,3 @@ def test_a_stream_that_breaks_is_not_begun_anew():
 
     with pytest.raises(sglang_worker.ServerError, match='ended early'):
       asyncio.run(pieces())
-
-
-@pytest.mark.parametrize('shards', [1, 2, 4])
-def test_44_a_group_has_distinct_seeds_however_many_servers(shards):
-  with served.serving(count=shards) as (client, _, models):
-    group = [engine.Request((1, 2), 8, (0, 0, i)) for i in range(16)]
-    samples = client.generate(group, PLAIN)
-    bodies = [b for model in models for b in served.asked(model)[2:]]
-  assert len({tuple(sample.tokens.tolist()) for sample in samples}) == 16
-  seeds = {body['sampling_params']['sampling_seed'] for body in bodies}
-  assert len(seeds) == 16
-  assert not any('n' in body['sampling_params'] for body in bodies)
