@@ -108,21 +108,18 @@ def line(
 
 def table(lines: list[dict[str, Any]]) -> list[list[str]]:
   """Rows of the results: a peer's ratio and both sides' tokens a second."""
-  by_name = {each['name']: each for each in lines}
+  at = {each['name']: i for i, each in enumerate(lines)}
   body = []
   for row in ROWS:
     for peer in PEERS:
-      ratio = by_name.get(f'{row.name}/over_{peer}')
-      if ratio is None:
+      i = at.get(f'{row.name}/over_{peer}')
+      if i is None:
         continue
+      ours, theirs, ratio = lines[i - 2 : i + 1]  # as `told` tells them
       low, high = ratio['interval']
-      ours, theirs = (
-        f'{by_name[f"{row.name}/{side}"]["value"]:.0f}'
-        for side in ('arl', peer)
-      )
       body.append([
         row.model, f'{row.prompts} x {cases.GROUP}', row.load, peer,
-        ours, theirs,
+        f'{ours["value"]:.0f}', f'{theirs["value"]:.0f}',
         f'{ratio["value"]:.2f} ({low:.2f} to {high:.2f})', AIM,
         'met' if machine.meets(ratio['value'], AIM) else 'missed',
       ])  # fmt: skip

@@ -4,9 +4,10 @@
 
 The environment, its episodes and the held-out tasks are those of arl; a
 `rollout_func` plays them with an engine that is `generate` of transformers.
-Success on held-out tasks is written after each few batches, an object a line:
+Success on held-out tasks is written before the first batch and after each few,
+an object a line:
 
-  {"batch": 2, "success": 0.5}
+  {"batch": 2, "sampled": 0.5, "greedy": 0.6}
 
 SETTINGS.json has `model`, `seed`, `every`, `batches`, `config` (the argument of
 experiments/quickstart.py) and `out`, the file to write to.
@@ -31,7 +32,7 @@ from arl.evaluate import summary
 from arl.models import tokenizers
 from arl.rollout import chat as chat_lib
 from arl.rollout import engine, strategies
-from arl.train import build
+from arl.train import build, evaluation
 from experiments import quickstart
 
 
@@ -56,8 +57,8 @@ class Generate:
         torch.tensor(ids),
         attention_mask=torch.tensor(seen.astype(np.int64)),
         max_new_tokens=max(one.max_tokens for one in requests),
-        do_sample=True,
-        temperature=sampling.temperature,
+        do_sample=sampling.temperature > 0,
+        temperature=sampling.temperature or None,
         top_k=0,
         top_p=1.0,
         eos_token_id=list(sampling.stop),
@@ -93,9 +94,8 @@ class Play:
     )
     self._limits = build.limits(config)
 
-  def __call__(self, model, split: str, indices, samples: int):
+  def __call__(self, model, split: str, indices, samples: int, sampling):
     """Episodes of the tasks of these indices, those of a task together."""
-    sampling = engine.Sampling(temperature=self.config.rollout.temperature)
     plan = strategies.Plan(samples, sampling, self._limits, ())
     tasks = [self._env.task(split, index) for index in indices]
     return strategies.multi_turn(
@@ -105,9 +105,9 @@ class Play:
   def rollout(self, prompts, trainer):
     """TRL's `rollout_func`: a prompt is the index of a task."""
     samples = self.config.prompts.samples
-    made = self(
-      trainer.model, base.TRAIN, [int(p) for p in prompts[::samples]], samples
-    )
+    indices = [int(p) for p in prompts[::samples]]
+    sampling = engine.Sampling(temperature=self.config.rollout.temperature)
+    made = self(trainer.model, base.TRAIN, indices, samples, sampling)
     first = [int(np.argmax(one.mask)) for one in made]
     rows = lambda part: [part(one, n) for one, n in zip(made, first)]
     return {
@@ -120,19 +120,25 @@ class Play:
 
 
 class Watch(transformers.TrainerCallback):
-  """Evaluates on held-out tasks each few batches, and writes it down."""
+  """Evaluates on held-out tasks as arl does, and writes it down."""
 
   def __init__(self, play: Play, every: int, out: pathlib.Path):
     self._play, self._every, self._out = play, every, out
+
+  def on_train_begin(self, args, state, control, model=None, **kwargs):
+    self.on_step_end(args, state, control, model, **kwargs)
 
   def on_step_end(self, args, state, control, model=None, **kwargs):
     del args, control, kwargs
     batch, rest = divmod(state.global_step, self._play.config.updates.per_batch)
     if rest or batch % self._every:
       return
-    tasks = range(self._play.config.eval.tasks)
-    seen = self._play(model, base.HELD_OUT, tasks, 1)
-    told = {'batch': batch, 'success': summary.success(seen)['success']}
+    config, told = self._play.config, {'batch': batch}
+    ways = evaluation.variants(config.rollout.temperature)
+    for name, sampling in ways.items():
+      tasks = range(config.eval.tasks)
+      seen = self._play(model, base.HELD_OUT, tasks, 1, sampling)
+      told[name] = summary.success(seen)['success']
     with self._out.open('a') as file:
       file.write(json.dumps(told) + '\n')
 

@@ -24,7 +24,10 @@ _apply_rope = llama.apply_rope
 
 
 class _Numbers:
-  """A tokenizer whose texts are ids; what sampling never gives ends them."""
+  """A tokenizer whose texts are ids; what sampling never gives ends them.
+
+  Nor does it give what pads them: a padding that is sampled is not read again.
+  """
 
   def encode(self, text, **_):
     return [int(word) for word in text.split()]
@@ -33,7 +36,7 @@ class _Numbers:
     return ' '.join(map(str, ids))
 
   def pad_id(self):
-    return 0
+    return -2
 
   def bos_id(self):
     return 0  # none is put in front

@@ -22,16 +22,34 @@ def test_only_whole_lines_of_that_name_count(tmp_path):
 
 
 def test_lines_with_and_without_the_other_library(capsys):
-  body = quickstart.tell(
-    [{'arl': 10.0, 'trl': 30.0}, {'arl': 10.0, 'trl': 50.0}]
-  )
-  assert [row[0] for row in body] == ['arl', 'trl', 'trl / arl']
-  assert body[2][2] == '>= 2, met'
+  ours = {'arl': 10.0, 'arl_cold': 20.0}
+  body = quickstart.tell([{**ours, 'trl': 30.0}, {**ours, 'trl': 50.0}])
+  assert [row[0] for row in body] == ['arl', 'arl_cold', 'trl', 'trl / arl']
+  assert body[3][2] == '>= 2, met'
   told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-  assert [line['value'] for line in told] == [10.0, 40.0, 4.0]
-  assert quickstart.tell([{'arl': 10.0}]) == [
-    ['arl', '10.000', ''], ['trl', 'skipped', ''],
+  assert [line['value'] for line in told] == [10.0, 20.0, 40.0, 4.0]
+  assert quickstart.tell([ours]) == [
+    ['arl', '10.000', ''], ['arl_cold', '20.000', ''], ['trl', 'skipped', ''],
   ]  # fmt: skip
+
+
+def test_every_run_finds_what_the_warm_start_compiled(tmp_path, monkeypatch):
+  kept = tmp_path / 'cache'
+  kept.mkdir()
+  (kept / 'program').touch()
+  plan = quickstart.Plan('model', kept, 'model=model', 0.9, 1)
+  seen = []
+
+  def ours(plan, seed, folder, compiled):
+    seen.append(sorted(path.name for path in compiled.iterdir()))
+    (compiled / f'more_{seed}').touch()
+
+  monkeypatch.setattr(quickstart, 'ours', ours)
+  for seed in range(2):
+    run = tmp_path / f'run_{seed}'
+    run.mkdir()
+    quickstart.after_warm_start(plan, seed, run)
+  assert seen == [['program'], ['program']]
 
 
 def until(path, code, limit=60.0):
