@@ -1,20 +1,27 @@
 """A matrix product whose rows come in groups, each with a matrix of its own.
 
 `jax.lax.ragged_dot` means the same and has kernels on accelerators; on a CPU it
-multiplies every row by every matrix. There the rows of a group are laid out in
-tiles of a fixed height and each tile is one product with the matrix of its
-group: beside the rows themselves at most a tile less one row is computed for
-each group. With 4096 rows in 128 groups, matrices of [512, 192] and two cores
-that took 40 ms for the 9 s of `ragged_dot`.
+multiplies every row by every matrix. There each group is cut into tiles of a
+fixed height, and each tile is one product with the matrix of its group: beside
+the rows themselves at most a tile less one row is computed for each group. With
+4096 rows in 128 groups, matrices of [512, 192] and two cores that took 40 ms
+for the 9 s of `ragged_dot`.
+
+The gradient by the matrices goes in tiles everywhere. A TPU has no kernel for
+it: what XLA makes of the gradient of `ragged_dot` holds all rows once for each
+group and multiplies them all, 16 times the work for 16 groups.
 
 There may be more rows than the groups have: those after the last group are
 room, for which nothing is computed.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
-_TILE = 8, 64  # rows of a tile, at least and at most
+_LEAST = 8  # rows of a tile
+ON_CPU, ELSEWHERE = 64, 512  # the most
 
 
 @jax.custom_vjp
@@ -42,7 +49,11 @@ def _backward(kept, cotangent):
   rows, weights, sizes = kept
   to_rows = dot(cotangent, weights.swapaxes(1, 2), sizes)
   to_weights = jax.lax.platform_dependent(
-    rows, cotangent, sizes, cpu=_tiled_outer, default=_ragged_outer
+    rows,
+    cotangent,
+    sizes,
+    cpu=functools.partial(_outer, most=ON_CPU),
+    default=functools.partial(_outer, most=ELSEWHERE),
   )
   return to_rows, to_weights, None
 
@@ -58,68 +69,66 @@ def _ragged(rows, weights, sizes):
   return jnp.where(_grouped(sizes, rows)[:, None], made, 0).astype(rows.dtype)
 
 
-def _ragged_outer(rows, cotangent, sizes):
-  shape = len(sizes), rows.shape[1], cotangent.shape[1]
-  product = lambda weights: jax.lax.ragged_dot(
-    rows, weights, sizes, preferred_element_type=jnp.float32
-  ).astype(rows.dtype)
-  weights = jax.ShapeDtypeStruct(shape, rows.dtype)
-  return jax.linear_transpose(product, weights)(cotangent)[0]
-
-
 def _tiled(rows, weights, sizes):
-  tiles, owner, at, used = _tiles(sizes, rows)
+  height = tile(len(rows), len(sizes), ON_CPU)
+  part, used = _parts(sizes, height)
+  room = jnp.pad(rows, ((0, height), (0, 0)))
 
   def put(i, out):
+    """What a tile has beyond its group is overwritten by the groups after."""
+    group, start, _ = part(i)
     made = jnp.dot(
-      tiles[i], weights[owner[i]], preferred_element_type=jnp.float32
+      jax.lax.dynamic_slice_in_dim(room, start, height),
+      weights[group],
+      preferred_element_type=jnp.float32,
     )
-    return out.at[i].set(made.astype(rows.dtype))
+    made = made.astype(rows.dtype)
+    return jax.lax.dynamic_update_slice_in_dim(out, made, start, 0)
 
-  shape = *tiles.shape[:2], weights.shape[2]
-  made = jax.lax.fori_loop(0, used, put, jnp.zeros(shape, rows.dtype))
-  made = made.reshape(-1, shape[-1])
-  return made.at[at].get(mode='fill', fill_value=0)
+  out = jnp.zeros((len(room), weights.shape[2]), rows.dtype)
+  made = jax.lax.fori_loop(0, used, put, out)[: len(rows)]
+  return jnp.where(_grouped(sizes, rows)[:, None], made, 0)
 
 
-def _tiled_outer(rows, cotangent, sizes):
-  left, owner, _, used = _tiles(sizes, rows)
-  right = _tiles(sizes, cotangent)[0]
+def _outer(rows, cotangent, sizes, *, most):
+  """The sum over each group's rows of row times cotangent, [E, D, F]."""
+  height = tile(len(rows), len(sizes), most)
+  part, used = _parts(sizes, height)
+  rooms = [jnp.pad(x, ((0, height), (0, 0))) for x in (rows, cotangent)]
 
   def add(i, total):
-    made = jnp.dot(left[i].T, right[i], preferred_element_type=jnp.float32)
-    return total.at[owner[i]].add(made)
+    group, start, count = part(i)
+    here = (jnp.arange(height) < count)[:, None]
+    left, right = (
+      jnp.where(here, jax.lax.dynamic_slice_in_dim(x, start, height), 0)
+      for x in rooms
+    )
+    made = jnp.dot(left.T, right, preferred_element_type=jnp.float32)
+    return total.at[group].add(made)
 
   shape = len(sizes), rows.shape[1], cotangent.shape[1]
-  zeros = jnp.zeros(shape, jnp.float32)
-  return jax.lax.fori_loop(0, used, add, zeros).astype(rows.dtype)
+  total = jax.lax.fori_loop(0, used, add, jnp.zeros(shape, jnp.float32))
+  return total.astype(rows.dtype)
 
 
-def _tiles(sizes, rows):
-  """Rows [P, D] as tiles [N, M, D], and what lies where in them.
-
-  N is the most that any sizes need, so that shapes are known; only the first
-  few are used.
+def _parts(sizes, height):
+  """How groups are cut into tiles.
 
   Returns:
-    (tiles, the group of each [N], the place of each row among those of all
-    tiles [P], how many tiles are used). The rows that a group leaves over in
-    its last tile are 0; a row of no group has a place past the end.
+    (a function from the number of a tile to its group, its first row and how
+    many rows of the group it has; how many tiles there are).
   """
-  count, most = len(rows), min(len(sizes), len(rows))
-  height = _height(count, len(sizes))
-  number = (count + most * (height - 1)) // height
-  ends = jnp.cumsum(-(-sizes // height))
-  owner = jnp.searchsorted(ends, jnp.arange(number), side='right')
-  # Rows that lie before a group, there as they come and here in whole tiles.
-  before = jnp.cumsum(sizes) - sizes
-  first = jnp.concatenate([jnp.zeros(1, ends.dtype), ends[:-1]]) * height
-  group = jnp.repeat(jnp.arange(len(sizes)), sizes, total_repeat_length=count)
-  at = first[group] + jnp.arange(count) - before[group]
-  at = jnp.where(_grouped(sizes, rows), at, number * height)
-  flat = jnp.zeros((number * height, rows.shape[1]), rows.dtype)
-  tiles = flat.at[at].set(rows, mode='drop').reshape(number, height, -1)
-  return tiles, jnp.minimum(owner, len(sizes) - 1), at, ends[-1]
+  sizes = jnp.asarray(sizes)
+  tiles, before = -(-sizes // height), jnp.cumsum(sizes) - sizes
+  ends = jnp.cumsum(tiles)
+
+  def part(i):
+    group = jnp.searchsorted(ends, i, side='right')
+    done = (i - (ends[group] - tiles[group])) * height
+    count = jnp.minimum(sizes[group] - done, height)
+    return group, before[group] + done, count
+
+  return part, ends[-1]
 
 
 def _grouped(sizes, rows):
@@ -127,7 +136,6 @@ def _grouped(sizes, rows):
   return jnp.arange(len(rows)) < jnp.sum(sizes)
 
 
-def _height(count: int, groups: int) -> int:
+def tile(count: int, groups: int, most: int) -> int:
   """Rows of a tile: about as many as a group has, a power of 2."""
-  least, most = _TILE
-  return min(most, max(least, 1 << (count // groups).bit_length()))
+  return min(most, max(_LEAST, 1 << (count // groups).bit_length()))

@@ -54,11 +54,20 @@ def test_the_kernel_of_accelerators_means_the_same():
   rows, weights, sizes = drawn('ragged')
   made = grouped._ragged(rows, weights, sizes)
   CLOSE(made, DOT(rows, weights, sizes))
-  cotangent = jnp.cos(made)
-  CLOSE(
-    grouped._ragged_outer(rows, cotangent, sizes),
-    grouped._tiled_outer(rows, cotangent, sizes),
-  )
+
+
+@pytest.mark.parametrize('name', CASES)
+@pytest.mark.parametrize('most', [grouped.ON_CPU, grouped.ELSEWHERE])
+def test_outer_products_are_sums_over_groups(name, most):
+  rows, _, sizes = drawn(name)
+  cotangent = jnp.cos(rows[:, :5])
+  ends = np.cumsum(sizes)
+  wanted = [
+    rows[end - n : end].T @ cotangent[end - n : end]
+    for n, end in zip(sizes, ends)
+  ]
+  made = grouped._outer(rows, cotangent, sizes, most=most)
+  CLOSE(made, jnp.stack(wanted))
 
 
 @pytest.mark.parametrize('how', [grouped.dot, grouped._ragged])
@@ -76,12 +85,18 @@ def test_rows_of_no_group_are_room(how):
   assert not np.any(how(room, weights, sizes)[len(rows) :])
 
 
-@pytest.mark.parametrize('room', [0, 1000])
-def test_room_is_not_multiplied(room):
-  sizes = np.array([9, 0, 70, 1])
-  rows = jnp.zeros((sizes.sum() + room, 8))
-  tiles, _, _, used = grouped._tiles(sizes, rows)
-  assert used == np.sum(-(-sizes // tiles.shape[1])) <= len(tiles)
+def test_tiles_cover_each_group_once():
+  sizes, height = np.array([9, 0, 70, 1]), 16
+  part, used = grouped._parts(sizes, height)
+  assert used == np.sum(-(-sizes // height))  # room has none
+  covered = []
+  for i in range(used):
+    group, start, count = map(int, part(i))
+    assert 0 < count <= height
+    first = sum(sizes[:group])
+    assert first <= start and start + count <= first + sizes[group]
+    covered += range(start, start + count)
+  assert covered == list(range(sizes.sum()))
 
 
 def test_a_row_does_not_depend_on_the_others():
@@ -100,8 +115,15 @@ def test_sums_are_wider_than_half_precision():
 
 
 @pytest.mark.parametrize(
-  'count, groups, height',
-  [(1, 4, 8), (8, 128, 8), (100, 8, 16), (4096, 128, 64), (10**6, 8, 64)],
+  'count, groups, most, height',
+  [
+    (1, 4, 64, 8),
+    (8, 128, 64, 8),
+    (100, 8, 64, 16),
+    (4096, 128, 64, 64),
+    (10**6, 8, 64, 64),
+    (10**6, 8, 512, 512),
+  ],
 )
-def test_a_tile_is_about_a_group(count, groups, height):
-  assert grouped._height(count, groups) == height
+def test_a_tile_is_about_a_group(count, groups, most, height):
+  assert grouped.tile(count, groups, most) == height

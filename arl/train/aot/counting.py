@@ -30,6 +30,24 @@ KINDS = (
 )
 
 
+class Found(NamedTuple):
+  """What only a run knows, and what to reckon with.
+
+  Attributes:
+    rounds: of the outermost loop whose condition compares with no constant: a
+      program of arl has one such, over what is only known when it runs.
+    within: rounds of such a loop within another.
+    filled: of the rows of a product in groups, those that are of one.
+  """
+
+  rounds: float = 1
+  within: float = 1
+  filled: float = 1
+
+
+NOTHING = Found()
+
+
 class Costs(NamedTuple):
   """What one device does in one run of a program.
 
@@ -65,31 +83,29 @@ def total(parts: Iterable[tuple[float, Costs]]) -> Costs:
   )
 
 
-def count(text: str, devices: int, rounds: float = 1) -> Costs:
+def count(text: str, devices: int, found: Found = NOTHING) -> Costs:
   """The costs of a program.
 
   Args:
     text: of the compiled program.
     devices: it was compiled for.
-    rounds: of the outermost loop whose condition compares with no constant: a
-      program of arl has one such, over what is only known when it runs. Of such
-      a loop within another, one round is counted.
+    found: what its text does not tell.
   """
   program = hlo.parse(text)
-  return _Counter(program, devices, rounds).of(program.entry)
+  return _Counter(program, devices, found).of(program.entry)
 
 
 class _Counter:
   """Costs of computations, each found once."""
 
-  def __init__(self, program: hlo.Program, devices: int, rounds: float):
-    self.program, self.devices, self.rounds = program, devices, rounds
-    self.found: dict[str, Costs] = {}
+  def __init__(self, program: hlo.Program, devices: int, found: Found):
+    self.program, self.devices, self.found = program, devices, found
+    self.costs: dict[str, Costs] = {}
 
   def of(self, name: str) -> Costs:
-    if name not in self.found:
-      self.found[name] = self._sum(self.program.computations[name])
-    return self.found[name]
+    if name not in self.costs:
+      self.costs[name] = self._sum(self.program.computations[name])
+    return self.costs[name]
 
   def _sum(self, computation: hlo.Computation) -> Costs:
     """Each channel once: a collective that is done in pieces is repeated."""
@@ -130,7 +146,7 @@ class _Counter:
     if one.code == 'fusion':
       return self._fusion(one)
     given = [a for o in one.operands if o in look for a in look[o].made]
-    flops = products.flops(one, look)
+    flops = products.flops(one, look, self.found.filled)
     kind, moved = _kind(one.code), traffic.of(one, given)
     if not kind:
       return Costs(flops, moved, {}, float(flops > 0))
@@ -142,7 +158,9 @@ class _Counter:
     condition = self.program.computations[hlo.called(one, 'condition')[0]]
     rounds = trips(self.program, condition)
     body = self.of(hlo.called(one, 'body')[0])
-    times = (self.rounds if outermost else 1.0) if rounds is None else rounds
+    times = rounds
+    if rounds is None:
+      times = self.found.rounds if outermost else self.found.within
     made = total([(times, body)])
     return made._replace(unknown=body.unknown + (rounds is None))
 

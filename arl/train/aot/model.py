@@ -12,12 +12,13 @@ Numbers are bfloat16, 2 bytes, where the model computes, and float32, 4 bytes,
 in parameters, moments, gradients of the update, scores and logits.
 """
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from arl.models import blocks, sizes
+from arl.models import blocks, grouped, sizes
 from arl.train import flops
-from arl.train.aot import cases
+from arl.train.aot import cases, chips, counting
 
 # Passes through a layer: forward, again since only its input was kept, and the
 # backward pass, which has two products for each of the others.
@@ -92,6 +93,25 @@ def _shares(case: cases.Case) -> tuple[float, float]:
   split = axes['fsdp'] * axes['tensor']
   experts = size.layers * each['experts'] / (split * axes['expert'])
   return common / split, experts
+
+
+def spread(case: cases.Case) -> counting.Found:
+  """What a program's experts have to do where tokens choose them evenly.
+
+  A device has room for as many rows as can come to it, n e min(K, E / e) of the
+  tokens of its group, and n K come. In the backward pass they go in tiles.
+  """
+  mixture, e = case.size.mixture, case.axes['expert']
+  if mixture is None:
+    return counting.NOTHING
+  n = case.rows
+  if case.program == cases.TRAIN:
+    n = n * case.length // case.axes['context']
+  experts, rows = mixture.experts // e, n * mixture.chosen
+  room = n * e * min(mixture.chosen, experts)
+  most = grouped.ON_CPU if case.target == chips.CPU else grouped.ELSEWHERE
+  tiles = math.ceil(rows / experts / grouped.tile(room, experts, most))
+  return counting.Found(within=experts * tiles, filled=rows / room)
 
 
 def _training(case: cases.Case) -> Expected:

@@ -9,13 +9,23 @@ import numpy as np
 from arl.train.aot import hlo
 
 
-def flops(one: hlo.Instruction, look: Mapping[str, hlo.Instruction]) -> float:
-  """Of a dot, of what a TPU makes of one, or of a product in groups."""
+def flops(
+  one: hlo.Instruction,
+  look: Mapping[str, hlo.Instruction],
+  filled: float = 1,
+) -> float:
+  """Of a dot, of what a TPU makes of one, or of a product in groups.
+
+  Args:
+    one: the instruction.
+    look: those of its computation by name.
+    filled: of the rows of a product in groups, those that are of one.
+  """
   if one.code not in ('dot', 'convolution') and not grouped(one):
     return 0.0
   left, right = (look[o].made[0].sides for o in one.operands[-2:])
   if grouped(one):  # each row [P, D] times a matrix of its group
-    return 2.0 * math.prod(left) * one.made[0].sides[-1]
+    return 2.0 * filled * math.prod(left) * one.made[0].sides[-1]
   made = math.prod(one.made[0].sides)
   if one.code == 'dot':
     found = re.search(r'lhs_contracting_dims=\{([\d,]*)\}', one.attributes)
@@ -25,10 +35,7 @@ def flops(one: hlo.Instruction, look: Mapping[str, hlo.Instruction]) -> float:
 
 
 def grouped(one: hlo.Instruction) -> bool:
-  """Whether it is a TPU's kernel for `jax.lax.ragged_dot`.
-
-  Its rows count as if every one were of a group.
-  """
+  """Whether it is a TPU's kernel for `jax.lax.ragged_dot`."""
   kernel = one.code == 'custom-call' and one.name.startswith('ragged-dot')
   return kernel and len(one.made) == 1 and len(one.operands) > 2
 

@@ -7,7 +7,6 @@ programs are kept as text in the folder PROGRAMS, named by what they are
 compiled from: sources that change without changing that cost no compilation.
 """
 
-import functools
 import gzip
 import hashlib
 import json
@@ -18,7 +17,7 @@ from typing import Any
 
 import jax
 
-from arl.train.aot import cases, counting, programs
+from arl.train.aot import cases, counting, model, programs
 
 
 def costs(
@@ -71,7 +70,10 @@ def counted(case: cases.Case, text: str) -> counting.Costs:
 
   What a sampler does before and after its loop is no part of a round.
   """
-  count = functools.partial(counting.count, text, case.chips)
+  told = model.spread(case)
+  count = lambda rounds: counting.count(
+    text, case.chips, told._replace(rounds=rounds)
+  )
   if case.program == cases.TRAIN:
     return count(case.microbatches)
   two, one = count(2), count(1)

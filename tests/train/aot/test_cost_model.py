@@ -4,7 +4,7 @@ import jax
 import pytest
 
 from arl.models import transformer
-from arl.train.aot import cases, model
+from arl.train.aot import cases, counting, model
 
 CASE = cases.Case(
   cases.TRAIN, 'tiny', 'cpu', cases.mesh(fsdp=8), rows=2, length=64, chunk=32
@@ -92,3 +92,17 @@ def test_more_layers_are_a_line():
   for name in ('flops', 'bytes', 'chain'):
     first, step = getattr(one, name), getattr(two, name) - getattr(one, name)
     assert getattr(five, name) == pytest.approx(first + 4 * step)
+
+
+def test_what_experts_do_where_tokens_choose_them_evenly():
+  mesh = cases.mesh(expert=8)
+  case = cases.Case(cases.TRAIN, '30B-A3B', 'v5p', mesh, 2, 2048)
+  told = model.spread(case)
+  # 8 devices bring 4,096 tokens each, and a token chooses 8 of 128 experts: a
+  # device has 16, that 32,768 choices come to, and room for 8 times as many.
+  assert told.filled == 1 / 8
+  assert told.within == 16 * 2048 / 512
+  dense = case._replace(model='8B', mesh=cases.mesh(fsdp=8))
+  assert model.spread(dense) == counting.NOTHING
+  one = case._replace(program=cases.DECODE, mesh=cases.mesh(tensor=4), rows=64)
+  assert model.spread(one) == counting.Found(within=128.0, filled=1.0)

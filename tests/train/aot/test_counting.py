@@ -45,7 +45,7 @@ def test_a_loop_counts_as_often_as_it_runs():
 
 def test_a_loop_of_unknown_length_counts_as_often_as_told():
   text = LOOP.replace('constant(5)', 'get-tuple-element(%c), index=0')
-  costs = counting.count(text, 4, rounds=3)
+  costs = counting.count(text, 4, counting.Found(rounds=3))
   assert costs.flops == 3 * 2 * 8**3 and costs.unknown == 1
 
 
@@ -120,7 +120,7 @@ ENTRY %main (l: f32[{left}], r: f32[{right}]) -> f32[{made}] {{
   assert counting.count(text, 1).flops == flops
 
 
-def test_a_product_in_groups_counts_all_its_rows():
+def test_a_product_in_groups_counts_the_rows_that_are_of_one():
   text = """HloModule grouped
 
 ENTRY %main (n: s32[4], x: bf16[64,32], w: bf16[4,32,16]) -> f32[64,16] {
@@ -133,6 +133,8 @@ ENTRY %main (n: s32[4], x: bf16[64,32], w: bf16[4,32,16]) -> f32[64,16] {
   costs = counting.count(text, 1)
   assert costs.flops == 2 * 64 * 32 * 16
   assert costs.bytes == 16 + 2 * 64 * 32 + 2 * 4 * 32 * 16 + 4 * 64 * 16
+  half = counting.count(text, 1, counting.Found(filled=0.5))
+  assert half.flops == costs.flops / 2
 
 
 def test_the_dearest_branch_counts():
