@@ -2,12 +2,14 @@
 
 A page of docs/methods/ for each module of arl.methods holds a card for each of
 its recipes: where it comes from, its equation, where descriptions differ, what
-it is made of and compared with, its config and what that has reached, BibTeX.
+it is made of and compared with, its config, what that has reached and how its
+baseline learns, BibTeX.
 What no code tells lies in arl/methods/cards/, a file for each module and in it
 a section for each recipe; publications are in docs/papers.bib. With --check it
 only says whether the pages are up to date, and exits with status 1 if not.
 """
 
+import collections
 import configparser
 import importlib
 import inspect
@@ -23,7 +25,7 @@ from experiments import recipes as configs
 from launch import evidence, generated, papers, table
 
 SOURCES, PAGES, INDEX = 'arl/methods/cards', 'docs/methods', 'cards'
-SUCCESS = 'experiments/METHODS.md'
+SUCCESS, CURVES = 'experiments/METHODS.md', 'curves'
 COMMAND = 'python -m launch.cards'
 ABOUT = """# Cards of the methods
 
@@ -46,12 +48,14 @@ class Known(NamedTuple):
     papers: entries of docs/papers.bib, by key.
     found: what each recipe is compared with.
     reached: held-out success, by the name of a config.
+    curves: baselines whose learning is drawn, by the name of the recipe.
     address: where the project's files can be seen.
   """
 
   papers: Mapping[str, papers.Paper]
   found: evidence.Found
   reached: Mapping[str, str]
+  curves: Mapping[str, list[str]]
   address: str
 
 
@@ -67,6 +71,7 @@ def known(root: pathlib.Path, names: list[str]) -> Known:
     papers.read(_text(root / papers.FILE)),
     evidence.find(names),
     success(_text(root / SUCCESS)),
+    curves(root),
     f'{setup["metadata"]["url"]}/blob/main',
   )
 
@@ -80,6 +85,15 @@ def success(text: str) -> dict[str, str]:
   )
   method, reached = header.index('method'), header.index('success')
   return {row[method]: row[reached] for row in rows if row[reached]}
+
+
+def curves(root: pathlib.Path) -> dict[str, list[str]]:
+  """The baselines that have a figure under docs/methods/curves, by recipe."""
+  made = collections.defaultdict(list)
+  for path in sorted((root / PAGES / CURVES).glob('*.png')):
+    baseline = importlib.import_module(f'experiments.baselines.{path.stem}')
+    made[baseline.METHOD['name']].append(path.stem)
+  return made
 
 
 def sections(text: str) -> dict[str, str]:
@@ -123,6 +137,10 @@ def card(name: str, recipe: Callable, section: str, about: Known) -> str:
     '\n'.join(f'- {papers.shown(paper)}' for paper in sources),
     _CITES.sub('', section),
     '\n'.join(f'| {label} | {cell} |' for label, cell in lines),
+    *(
+      f'![Success of {key} by batches, beside GRPO]({CURVES}/{key}.png)'
+      for key in about.curves.get(name, ())
+    ),
     f'```bibtex\n{entries}\n```' if entries else '',
   ]
   return '\n\n'.join(part for part in parts if part)

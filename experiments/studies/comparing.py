@@ -12,6 +12,8 @@ from experiments.studies import baselines, runs
 
 # Enough is when so many batches in a row have, in the mean, this success.
 ENOUGH, AT_ONCE = 0.8, 4
+REFERENCE = baselines.REFERENCE
+CURVES = runs.RESULTS.parents[1] / 'docs' / 'methods' / 'curves'
 
 
 def running(rows: curves.Rows) -> list[float]:
@@ -64,7 +66,7 @@ def _parts(
   """Lines by family, that of the reference in each."""
   parts = {}
   for title, names in baselines.FAMILIES.items():
-    shown = dict.fromkeys((baselines.REFERENCE, *names))
+    shown = dict.fromkeys((REFERENCE, *names))
     made = {name: lines[name] for name in shown if name in lines}
     if set(made) & set(names):
       parts[title] = made
@@ -81,12 +83,26 @@ def _bars(
   return {title: made for title, made in parts.items() if made}
 
 
+def alone(name: str, lines: Mapping[str, bands.Line]) -> None:
+  """Draws what a baseline learns beside the reference, for its card."""
+  CURVES.mkdir(parents=True, exist_ok=True)
+  bands.draw(
+    {f'{len(runs.seeds())} seeds, mean and range': lines},
+    across=f'batch of {budget.EPISODES} episodes',
+    unit=f'success, mean of {AT_ONCE} batches',
+    path=CURVES / f'{name}.png',
+  )
+
+
 def draw(
   table: Mapping[str, Sequence[runs.Run]],
   outcomes: Mapping[str, over_runs.Outcomes],
 ) -> None:
-  """Draws the four figures beside the table; the reference has to be there."""
-  theirs = outcomes[baselines.REFERENCE]
+  """Draws the figures beside the table and each baseline's for its card.
+
+  The reference has to be there.
+  """
+  theirs = outcomes[REFERENCE]
   middle = {
     name: over_runs.interquartile_mean(found, seed=0)
     for name, found in outcomes.items()
@@ -95,7 +111,7 @@ def draw(
     _bars(middle),
     title='Interquartile mean over seeds and kinds of task',
     unit='held-out success, sampled',
-    reference=middle[baselines.REFERENCE][0],
+    reference=middle[REFERENCE][0],
     path=runs.RESULTS / 'baselines_success.png',
   )
   forest.draw(
@@ -103,7 +119,7 @@ def draw(
       {
         name: over_runs.improvement(found, theirs, seed=0)
         for name, found in outcomes.items()
-        if name != baselines.REFERENCE
+        if name != REFERENCE
       }
     ),
     title='Probability of improvement over GRPO',
@@ -132,3 +148,5 @@ def draw(
     unit=f'success, mean of {AT_ONCE} batches',
     path=runs.RESULTS / 'baselines_curves.png',
   )
+  for name, line in curve.items():
+    alone(name, {name: line, REFERENCE: curve[REFERENCE]})

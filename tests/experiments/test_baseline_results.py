@@ -158,6 +158,7 @@ def desk(tmp_path, monkeypatch):
   monkeypatch.setattr(runs, 'seeds', lambda: (0, 1, 2))
   monkeypatch.setattr(runs, 'make', lambda made: None)
   monkeypatch.setattr(runs, 'RESULTS', tmp_path)
+  monkeypatch.setattr(comparing, 'CURVES', tmp_path / 'curves')
   monkeypatch.setattr(claims, 'FILE', tmp_path / 'claims.json')
   monkeypatch.setattr(summary, '_PAGE', tmp_path / 'RESULTS.md')
   told = []
@@ -195,6 +196,8 @@ def test_the_command_writes_claims_and_then_holds_them(desk, capsys):
   claimed = claims.read(claims.FILE)
   assert set(claimed) == {'grpo', 'dapo', 'gspo'} == set(told[0])
   page = (root / 'RESULTS.md').read_text()
+  for name in claimed:
+    assert (root / 'curves' / f'{name}.png').read_bytes()[:4] == b'\x89PNG'
   for name in ('success', 'improvement', 'profiles', 'curves'):
     assert (root / f'baselines_{name}.png').read_bytes()[:4] == b'\x89PNG'
     assert f'(results/baselines_{name}.png)' in page

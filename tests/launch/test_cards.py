@@ -110,9 +110,21 @@ def test_what_is_missing_is_named(tmp_path, old, new, what):
     cards.written(root)
 
 
+def test_a_figure_belongs_to_the_recipe_of_its_baseline(tmp_path):
+  folder = tmp_path / cards.PAGES / cards.CURVES
+  folder.mkdir(parents=True)
+  assert cards.curves(tmp_path) == {}
+  for name in ('tis', 'dapo'):
+    (folder / f'{name}.png').touch()
+  made = cards.curves(tmp_path)
+  assert made == {'grpo.dapo': ['dapo'], 'offpolicy.tis': ['tis']}
+
+
 def test_a_card_has_all_its_parts():
   about = cards.known(ROOT, list(RECIPES))
-  about = about._replace(reached={'dapo': '0.9 (0.8 to 1.0)'})
+  about = about._replace(
+    reached={'dapo': '0.9 (0.8 to 1.0)'}, curves={'grpo.dapo': ['dapo']}
+  )
   text = cards.card('grpo.dapo', grpo.dapo, 'The section.', about)
   for part in (
     "## grpo.dapo\n\nDAPO's loss",
@@ -123,7 +135,8 @@ def test_a_card_has_all_its_parts():
     f'[`kernels.surrogates`]({about.address}/arl/kernels/surrogates.py)',
     '| config | `method=dapo` with `low=0.2, high=0.28` |',
     '| held-out success | 0.9 (0.8 to 1.0) by `method=dapo`: [METHODS.md](',
-    '| status | published, official code read |',
+    '| status | published, official code read |\n\n![Success of dapo by',
+    'batches, beside GRPO](curves/dapo.png)\n\n```bibtex\n',
     '```bibtex\n@misc{dapo2025,\n',
   ):
     assert part in text
