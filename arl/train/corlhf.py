@@ -13,6 +13,7 @@ such as resuming, is not here.
 """
 
 import collections
+import contextlib
 import functools
 import json
 import pathlib
@@ -32,11 +33,13 @@ from arl.train import (
   batch,
   build,
   choosing,
+  claim,
   evaluation,
   export,
   fills,
   judges,
   metrics,
+  progress,
   settings,
 )
 
@@ -51,6 +54,11 @@ SCHEMA = {
     'held_out': int,
     'gate': float,
   },
+}
+_SHOWN = {
+  'success': 'train/success',
+  'score': 'reward/mean',
+  'pairs right': 'ranking/held_out',
 }
 
 
@@ -80,11 +88,21 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> None:
       centering of `reward.bt`, its learning rate, pairs of an update, pairs
       that are kept to replay, pairs that are never learnt, and by how much the
       accuracy on those may fall below its best.
-    workdir: of this run.
+    workdir: of this run, which begins anew whatever is there.
+
+  Raises:
+    ValueError, TypeError: a setting that cannot work, or a workdir that another
+      run writes to.
   """
+  folder = pathlib.Path(workdir).absolute()
+  with claim.held(folder):
+    metrics.truncate(folder, 0)
+    _train(config, folder)
+
+
+def _train(config: ml_collections.ConfigDict, folder: pathlib.Path) -> None:
   # --- Set up -----------------------------------------------------------------
   world, policy, model = sides(config)
-  folder = pathlib.Path(workdir).absolute()
   read, pools = judges.reader(world.loaded.model), Pools([], [], 0.0)
   strategy = names.resolve(config.rollout.strategy, 'arl.rollout')
   select = names.resolve(config.prompts.select, 'arl.prompts')
@@ -93,35 +111,41 @@ def train(config: ml_collections.ConfigDict, workdir: str) -> None:
   sampling = evaluation.training(heat, policy.learner)
   held = evaluation.held_out(world, 0, config.eval.final_tasks)
   judge = lambda: evaluation.evaluate(world, held, heat, (evaluation.FINAL,))
-  results, log = {'before': judge()}, metrics.open_log(folder)
+  results = {'before': judge()}
 
-  for step in range(config.steps):
-    # --- Roll out -------------------------------------------------------------
-    path = (evaluation.TRAINING, step)
-    plan = evaluation.plan(world, config.prompts.samples, sampling, path)
-    episodes = strategy(
-      world.engine, world.env, world.chat, tasks_of(step), plan
-    )
-    batch.check_failed(episodes, config.rollout.max_failed)
-    groups = episode.groups([e for e in episodes if episode.graded(e)])
-    flat = [one for group in groups for one in group.episodes]
+  with (
+    contextlib.closing(metrics.open_log(folder)) as log,
+    progress.track(config.steps, config.method.name) as report,
+  ):
+    for step in range(config.steps):
+      # --- Roll out -----------------------------------------------------------
+      path = (evaluation.TRAINING, step)
+      plan = evaluation.plan(world, config.prompts.samples, sampling, path)
+      episodes = strategy(
+        world.engine, world.env, world.chat, tasks_of(step), plan
+      )
+      batch.check_failed(episodes, config.rollout.max_failed)
+      groups = episode.groups([e for e in episodes if episode.graded(e)])
+      flat = [one for group in groups for one in group.episodes]
 
-    # --- Correct the reward model, and ask it ---------------------------------
-    fresh = pairs.best_against_worst(groups)
-    model, pools, row = correct(read, model, pools, fresh, step, config.ranking)
-    given = scores(read, model, flat)
-    everything = np.append(everything, given)
-    white = (given - everything.mean()) / (everything.std() + 1e-6)
+      # --- Correct the reward model, and ask it -------------------------------
+      fresh = pairs.best_against_worst(groups)
+      model, pools, row = correct(
+        read, model, pools, fresh, step, config.ranking
+      )
+      given = scores(read, model, flat)
+      everything = np.append(everything, given)
+      white = (given - everything.mean()) / (everything.std() + 1e-6)
 
-    # --- Train the policy on what it says -------------------------------------
-    policy, seen = update(policy, select(rewarded(groups, white)), step)
-    params = export.policy_params(policy.now.params)
-    world.engine.set_params(params, step + 1)
-    row |= {**seen, 'train/success': summary.success(episodes)['success']}
-    row['reward/mean'] = float(given.mean())
-    log.write(step + 1, row)
+      # --- Train the policy on what it says -----------------------------------
+      policy, seen = update(policy, select(rewarded(groups, white)), step)
+      params = export.policy_params(policy.now.params)
+      world.engine.set_params(params, step + 1)
+      row |= {**seen, 'train/success': summary.success(episodes)['success']}
+      row['reward/mean'] = float(given.mean())
+      log.write(step + 1, row)
+      report(step + 1, {name: row[key] for name, key in _SHOWN.items()})
 
-  log.close()
   head = model.now.params[functional.VALUE_HEAD]
   both = {**policy.now.params, functional.VALUE_HEAD: head}
   export.save(folder / 'final', both, world.loaded.sizes, world.tokenizer)

@@ -9,7 +9,7 @@ import tiny
 
 from arl import episode
 from arl.models import hf
-from arl.train import corlhf, export, reward_models
+from arl.train import claim, corlhf, export, metrics, reward_models
 from experiments import corlhf as experiment
 
 pytestmark = pytest.mark.usefixtures('compiled_once')
@@ -28,7 +28,16 @@ def _config(folder, **ranking):
   return config
 
 
-def test_both_learn(model_folder, tmp_path):
+def test_a_workdir_has_one_run_at_a_time(model_folder, tmp_path):
+  with (
+    claim.held(tmp_path),
+    pytest.raises(ValueError, match='another run is writing there'),
+  ):
+    corlhf.train(_config(model_folder), str(tmp_path))
+
+
+def test_both_learn_anew_whatever_is_there(model_folder, tmp_path):
+  (tmp_path / metrics.FILE).write_text('{"step": 7, "wall": 1.0}\n')
   corlhf.train(_config(model_folder), str(tmp_path))
   rows = tiny.rows(tmp_path)
   assert len(rows) == 3
