@@ -6,49 +6,30 @@ import numpy as np
 
 from arl.evaluate import over_runs
 from arl.report import bands, bars, curves, forest
-from arl.train import metrics
 from experiments.baselines import budget
-from experiments.studies import baselines, runs
+from experiments.studies import baselines, reaching, runs
 
-# Enough is when so many batches in a row have, in the mean, this success.
-ENOUGH, AT_ONCE = 0.8, 4
+ENOUGH = 0.8  # success of batches, see `reaching`
 REFERENCE = baselines.REFERENCE
 CURVES = runs.RESULTS.parents[1] / 'docs' / 'methods' / 'curves'
 
 
-def running(rows: curves.Rows) -> list[float]:
-  """Success of batches, as the mean of the last AT_ONCE, or of all so far."""
-  success = [row['train/success'] for row in rows]
-  ends = range(1, len(success) + 1)
-  return [float(np.mean(success[max(0, n - AT_ONCE) : n])) for n in ends]
-
-
-def reached(rows: curves.Rows) -> tuple[float, float] | None:
-  """Tokens sampled and seconds until ENOUGH; None if it never was.
-
-  The seconds are since the first batch began; what was compiled is in them.
-  """
-  sampled = np.cumsum([metrics.sampled_tokens(row) for row in rows])
-  for i, success in enumerate(running(rows)):
-    if i + 1 >= AT_ONCE and success >= ENOUGH:
-      return float(sampled[i]), rows[i]['wall']
-  return None
-
-
 def cost(seeds: Sequence[curves.Rows]) -> tuple[float | None, float | None]:
-  """The medians over seeds of what `reached` gives.
+  """The medians over seeds of tokens and seconds until ENOUGH.
 
   One that never got there is behind all others; None where the median is one.
   """
   never = (np.inf, np.inf)
-  middle = np.median([reached(rows) or never for rows in seeds], axis=0)
+  middle = np.median(
+    [reaching.reached(rows, ENOUGH) or never for rows in seeds], axis=0
+  )
   tokens, seconds = (float(x) if np.isfinite(x) else None for x in middle)
   return tokens, seconds
 
 
 def learning(seeds: Sequence[curves.Rows]) -> bands.Line:
   """Success by batches: the mean over seeds, between the least and the most."""
-  success = np.array([running(rows) for rows in seeds])
+  success = np.array([reaching.running(rows) for rows in seeds])
   batches = [row['step'] for row in seeds[0]]
   mean, low, high = success.mean(0), success.min(0), success.max(0)
   return bands.Line(batches, mean, low, high)
@@ -89,7 +70,7 @@ def alone(name: str, lines: Mapping[str, bands.Line]) -> None:
   bands.draw(
     {f'{len(runs.seeds())} seeds, mean and range': lines},
     across=f'batch of {budget.EPISODES} episodes',
-    unit=f'success, mean of {AT_ONCE} batches',
+    unit=f'success, mean of {reaching.AT_ONCE} batches',
     path=CURVES / f'{name}.png',
   )
 
@@ -145,7 +126,7 @@ def draw(
   bands.draw(
     _parts(curve),
     across=f'batch of {budget.EPISODES} episodes',
-    unit=f'success, mean of {AT_ONCE} batches',
+    unit=f'success, mean of {reaching.AT_ONCE} batches',
     path=runs.RESULTS / 'baselines_curves.png',
   )
   for name, line in curve.items():

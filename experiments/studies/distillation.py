@@ -21,7 +21,7 @@ from arl import episode
 from arl.report import curves
 from arl.train import build, evaluation, metrics
 from experiments import distill
-from experiments.studies import methods, quickstart, runs, summary
+from experiments.studies import methods, quickstart, reaching, runs, summary
 
 FORMS = (
   'opd', 'exopd_1', 'exopd', 'reopold', 'tropd', 'eopd', 'opd_full', 'opd_tail',
@@ -30,8 +30,7 @@ FORMS = (
 DRAWN = ('rewards', 'opd', 'exopd', 'opd_full', 'tropd', 'gkd')
 QUICK = ('exopd', 'gkd')
 BATCHES, EPISODES = 6, 32  # of the teacher; of a batch of its students
-# What counts as near: a share of the teacher's success, over so many batches.
-NEAR, AT_ONCE = 0.95, 4
+NEAR = 0.95  # what counts as near: a share of the teacher's success
 HEADER = (
   'form', 'function', 'success', 'over the teacher', 'KL to the teacher',
   'tokens', 'seconds',
@@ -128,32 +127,18 @@ def apart(run: runs.Run, teacher: runs.Run, quick: bool) -> dict[str, float]:
   return {'kl': float(np.mean(np.concatenate(gaps)))}
 
 
-def tokens_to(
-  rows: Sequence[Mapping[str, float]], success: float
-) -> float | None:
-  """Tokens sampled until batches succeed as often; None if they never do.
-
-  The mean over AT_ONCE batches in a row counts.
-  """
-  sampled, seen = 0.0, []
-  for row in rows:
-    sampled += metrics.sampled_tokens(row)
-    seen = [*seen, row['train/success']][-AT_ONCE:]
-    if len(seen) == AT_ONCE and np.mean(seen) >= success:
-      return sampled
-  return None
-
-
 def tokens_of(row: Sequence[runs.Run], best: Sequence[float]) -> float | None:
-  """The mean over seeds of `tokens_to` near the teacher; None if one never is.
+  """The mean over seeds of tokens until near the teacher; None if one never is.
 
   Args:
     row: the runs.
     best: success of the teacher of each.
   """
-  asked = [tokens_to(runs.rows(run), NEAR * b) for run, b in zip(row, best)]
-  reached = [tokens for tokens in asked if tokens is not None]
-  return sum(reached) / len(reached) if len(reached) == len(row) else None
+  moments = [
+    reaching.reached(runs.rows(run), NEAR * b) for run, b in zip(row, best)
+  ]
+  tokens = [moment.tokens for moment in moments if moment]
+  return sum(tokens) / len(tokens) if len(tokens) == len(row) else None
 
 
 # The tables.

@@ -10,7 +10,14 @@ import tiny
 from arl import episode
 from arl.evaluate import over_runs
 from experiments import results
-from experiments.studies import baselines, claims, comparing, runs, summary
+from experiments.studies import (
+  baselines,
+  claims,
+  comparing,
+  reaching,
+  runs,
+  summary,
+)
 
 
 def rows(success, tokens=2.0, wall=1.0):
@@ -74,7 +81,7 @@ def test_what_a_file_says_decides_its_hash(monkeypatch):
 
 
 def test_success_over_batches_in_a_row():
-  assert comparing.running(rows([1, 0, 0.5, 0.5, 0.0])) == [
+  assert reaching.running(rows([1, 0, 0.5, 0.5, 0.0])) == [
     1, 0.5, 0.5, 0.5, 0.25
   ]  # fmt: skip
 
@@ -82,9 +89,9 @@ def test_success_over_batches_in_a_row():
 def test_where_enough_is_reached():
   made = rows([1, 1, 1, 0, 0.8, 1, 1, 0.9], tokens=3.0, wall=2.0)
   # The first three are too few, and the fourth ends four with a mean of 3/4.
-  assert comparing.reached(made[:6]) is None
-  assert comparing.reached(made) == (8 * 30, 16.0)
-  assert comparing.reached(rows([0.8] * 4)) == (80, 4.0)
+  assert reaching.reached(made[:6], 0.8) is None
+  assert reaching.reached(made, 0.8) == (8 * 30, 16.0)
+  assert reaching.reached(rows([0.8] * 4), 0.8) == (80, 4.0)
 
 
 def test_costs_are_medians_in_which_never_is_last():

@@ -10,7 +10,7 @@ from arl.rollout import chat as chat_lib
 from arl.rollout import engine, scripted, strategies
 from arl.train import batch, build, choosing, score
 from experiments import distill, self_distill, self_distill_sft
-from experiments.studies import distillation, imitating, runs
+from experiments.studies import distillation, imitating, reaching, runs
 
 
 @pytest.mark.parametrize('method', distill.DISTILLED)
@@ -99,12 +99,18 @@ def test_arguments_that_mean_nothing(module, arg, words):
 
 def test_tokens_to_a_success():
   rows = [
-    {'train/tokens': 2.0, 'train/graded': 10, 'train/success': success}
+    {
+      'train/tokens': 2.0,
+      'train/graded': 10,
+      'train/success': success,
+      'wall': 1.0,
+    }
     for success in (0.9, 0.1, 0.1, 0.1, 0.5, 0.5, 0.9)
   ]
   for success, tokens in ((0.3, 80), (0.4, 140), (0.5, 140), (0.9, None)):
-    assert distillation.tokens_to(rows, success) == tokens
-  assert distillation.tokens_to(rows[:3], 0.0) is None
+    moment = reaching.reached(rows, success)
+    assert (moment and moment.tokens) == tokens
+  assert reaching.reached(rows[:3], 0.0) is None
 
 
 def test_what_was_measured_is_kept(tmp_path):
