@@ -19,7 +19,7 @@ import numpy as np
 
 from arl import episode
 from arl.report import curves
-from arl.train import build, evaluation, metrics
+from arl.train import build, evaluation
 from experiments import distill
 from experiments.studies import methods, quickstart, reaching, runs, summary
 
