@@ -38,7 +38,7 @@ class Model(NamedTuple):
       -1 for it. Given paths, int [B, S], it attends to the tokens at slots
       0..position of its row's path instead, each named by its place among the
       B * T. A layout says how all that lies on a mesh; see `placed`.
-    extend: (params, tokens [B, N], positions [B, N], cache) ->
+    extend: (params, tokens [B, N], positions [B, N], cache, layout=None) ->
       (hidden [B, N, D], cache). Appends tokens to cached sequences; a position
       of -1 is no token: nothing is written and its hidden means nothing. A
       token attends to cache slots 0..position.
@@ -75,10 +75,11 @@ VALUE_HEAD = 'value_head'
 
 
 def placed(model: Model, layout: layout_lib.Layout) -> Model:
-  """The model, its `apply` and `traced` for arrays that lie on a mesh."""
-  apply = functools.partial(model.apply, layout=layout)
-  traced = functools.partial(model.traced, layout=layout)
-  return model._replace(apply=apply, traced=traced)
+  """The model, its passes for arrays that lie on a mesh."""
+  at = lambda function: functools.partial(function, layout=layout)
+  return model._replace(
+    apply=at(model.apply), extend=at(model.extend), traced=at(model.traced)
+  )
 
 
 def pure(

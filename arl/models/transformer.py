@@ -62,8 +62,8 @@ def make(
   def apply(params, *seen, **given):
     return traced(params, *seen, **given)[0]
 
-  def extend(params, tokens, positions, cache):
-    return bind(params).extend(tokens, positions, cache)
+  def extend(params, tokens, positions, cache, layout=None):
+    return bind(params).extend(tokens, positions, cache, layout)
 
   def attention_maxima(params, tokens, positions, segments):
     return bind(params).attention_maxima(tokens, positions, segments)
@@ -172,13 +172,13 @@ class Decoder(nnx.Module):
       x, _, _ = layer(x, angles, mask, attention_lib.by_head)
     return jnp.stack(found)
 
-  def extend(self, tokens, positions, cache):
+  def extend(self, tokens, positions, cache, layout):
     angles = self.angles(positions)
     x = self.embed(tokens.reshape(-1))
     new: list[Any] = []
     found = []
     for layer, kept in zip(self.layers, cache):
-      x, kept, chosen = layer.extend(x, angles, positions, kept)
+      x, kept, chosen = layer.extend(x, angles, positions, kept, layout)
       new.append(kept)
       found.append(chosen)
     if self.size.mixture:
@@ -240,13 +240,18 @@ class Layer(nnx.Module):
     return x, pair, chosen
 
   def extend(
-    self, x: jax.Array, angles: Pair, positions: jax.Array, kept: cached.Kept
+    self,
+    x: jax.Array,
+    angles: Pair,
+    positions: jax.Array,
+    kept: cached.Kept,
+    layout: layout_lib.Layout | None,
   ) -> tuple[jax.Array, cached.Kept, jax.Array | None]:
     """The same of new tokens, positions [B, N], after what is kept."""
     mixed, kept = self.attention.extend(
       self.attention_norm(x), angles, positions, kept
     )
-    x, chosen = self._mlp(x + mixed, None, None)
+    x, chosen = self._mlp(x + mixed, None, layout)
     return x, kept, chosen
 
   def _mlp(self, x, given, layout):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from arl.models import experts, layout, sizes
+from arl.models import experts, functional, layout, sizes, transformer
 from arl.train import sharding
 
 MIXTURE = sizes.Mixture(experts=8, chosen=3, width=12)
@@ -88,3 +88,23 @@ def test_each_row_is_multiplied_on_one_device(axes, monkeypatch):
   group = TOKENS * split // (np.prod(list(axes.values())) // alike)
   picks = min(MIXTURE.chosen, MIXTURE.experts // split)
   assert set(made[:, 1]) == {group * picks}
+
+
+def test_cached_tokens_go_over_devices_as_well(compiled_once):
+  del compiled_once
+  model = transformer.make(sizes.tiny_moe())
+  params = model.init(jax.random.key(0))
+  rows, new = 8, 3
+  ids = jax.random.randint(jax.random.key(1), (rows, new), 0, model.vocab)
+  positions = jnp.broadcast_to(jnp.arange(new), ids.shape)
+  where = lying({'data': 2, 'expert': 2, 'tensor': 2})
+  run = lambda model: jax.jit(model.extend)(
+    params, ids, positions, model.cache(rows, 4)
+  )
+  (made, kept), (wanted, held) = (
+    run(functional.placed(model, where)),
+    run(model),
+  )
+  close = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=2e-5)
+  close(made, wanted)
+  jax.tree.map(close, kept, held)

@@ -103,7 +103,9 @@ def batch(rows: int, length: int) -> dict[str, Any]:
 
 def decode(case: cases.Case, mesh: Mesh) -> tuple[Any, tuple]:
   """Tokens of all sequences until they end; each round is one token."""
-  model = transformer.make(case.size, dtype='bfloat16')
+  model = functional.placed(
+    transformer.make(case.size, dtype='bfloat16'), sharding.layout(mesh)
+  )
   n = case.rows * case.parts
 
   def row(shape, kind):
