@@ -153,7 +153,11 @@ def mixed(
 
 def _split(layout, x, chosen, weights, gate, up, down):
   """`mixed` of all experts, each device with its own."""
-  fits = lambda n, axis: axis if n % layout.mesh.shape[axis] == 0 else None
+
+  def fits(n, axis):
+    devices = layout.mesh.shape[axis]
+    return axis if devices > 1 and n % devices == 0 else None
+
   split = fits(len(gate), layout.experts), fits(gate.shape[2], layout.width)
   tokens = layout_lib.flat(layout)
   wide = PartitionSpec(split[0], None, split[1])
