@@ -98,16 +98,17 @@ def usual_mesh(program: str, model: str, chips: int) -> tuple[int, ...]:
 
   Training splits parameters over fsdp, and experts over their own axis; beyond
   64 chips the small model is copied, since its parts become too small. Sampling
-  has whole parameters on each group of tensor, which every token reads.
+  has whole parameters on each group of tensor, which every token reads; of a
+  mixture on each group of expert, whose experts stay whole.
   """
-  moe = MODELS[model]().mixture is not None
-  if program == TRAIN and moe:
+  if MODELS[model]().mixture:
     expert = min(chips, 8) if model == '30B-A3B' else 2
-    return mesh(expert=expert, fsdp=chips // expert)
+    over = 'fsdp' if program == TRAIN else 'data'
+    return mesh(expert=expert, **{over: chips // expert})
   if program == TRAIN:
     fsdp = min(chips, 64) if model == '0.6B' else chips
     return mesh(data=chips // fsdp, fsdp=fsdp)
-  tensor = {'0.6B': 1, '8B': 4, '30B-A3B': 4}.get(model, 2)
+  tensor = {'0.6B': 1, '8B': 4}.get(model, 2)
   return mesh(data=chips // tensor, tensor=tensor)
 
 

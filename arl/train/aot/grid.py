@@ -14,8 +14,8 @@ CHIPS = {
 }
 ROWS, LENGTH = 2, 2048  # of a device in a microbatch
 _MIDDLE = 64  # chips on which layouts and lengths are compared
-# Sequences that a group of tensor devices samples, whose caches fit.
-_SAMPLED = {'0.6B': 16, '8B': 64, '30B-A3B': 64}
+# Sequences that a device, or a group of tensor, samples, whose caches fit.
+_SAMPLED = {'0.6B': 16, '8B': 64, '30B-A3B': 16}
 _SLOTS = 4096
 
 

@@ -295,25 +295,32 @@ def _sampling(case: cases.Case) -> Expected:
   """A round: one token of each sequence.
 
   work    n (token + S pair + V's) / t, with S slots of the cache
-  depth   L (6 + 2 [t > 1]) + 1
-  bytes   parameters once, 2 P / t, and the keys and values of all slots,
-          2 * 2 r S K h L / t
-  sent    over tensor 2 sums a layer: 2 * 2 n D 2 part(t)
+  depth   L (6 + 2 [t > 1] + 2 [e > 1]) + 1
+  bytes   parameters once, 2 P / t, experts / e of them, and the keys and values
+          of all slots, 2 * 2 r S K h L / t
+  sent    over tensor 2 sums a layer: 2 * 2 n D 2 part(t); over expert states,
+          2 n D (e - 1), and sums of experts, float32, 4 n D (e - 1)
   memory  parameters and cache
   """
-  size, t = case.size, case.axes['tensor']
-  n = case.rows
+  size, t, e = case.size, case.axes['tensor'], case.axes['expert']
+  n, layers = case.rows, case.size.layers
   token = flops.of_token(size) + flops.of_choice(size)
   work = n * (token + case.length * flops.of_pair(size)) / t
-  weights = 2 * sum(_shares(case)) * case.axes['fsdp'] * case.axes['expert']
-  slots = case.rows * case.length * size.layers
+  common, experts = _shares(case)
+  weights = 2 * (common + experts) * case.axes['fsdp']
+  slots = case.rows * case.length * layers
   cache = 2 * 2 * slots * size.kv_heads * size.head_dim / t
-  sums = size.layers * 2 * 2 * n * size.width * 2 * part(t)
+  states = layers * n * size.width
+  sent = {
+    'all-gather': 2 * states * (e - 1),
+    'reduce-scatter': 4 * states * (e - 1),
+    'all-reduce': 2 * 2 * states * 2 * part(t),
+  }
   return Expected(
     work,
     work,
     weights + cache,
-    {'all-reduce': sums} if sums else {},
-    size.layers * (6 + 2 * (t > 1)) + 1,
+    {kind: size for kind, size in sent.items() if size},
+    layers * (6 + 2 * (t > 1) + 2 * (e > 1)) + 1,
     {'parameters': weights, 'cache': cache},
   )

@@ -106,3 +106,20 @@ def test_what_experts_do_where_tokens_choose_them_evenly():
   assert model.spread(dense) == counting.NOTHING
   one = case._replace(program=cases.DECODE, mesh=cases.mesh(tensor=4), rows=64)
   assert model.spread(one) == counting.Found(within=128.0, filled=1.0)
+
+
+def test_a_sampled_token_of_a_mixture_by_hand():
+  # 2 devices share the experts, and each reads all that is common.
+  case = cases.Case(
+    cases.DECODE, 'tiny-moe', 'cpu', cases.mesh(data=4, expert=2), 4, 64, 1
+  )
+  size = case.size
+  told = model.expected(case)
+  each = model.matrices(size)
+  common = size.layers * (each['attention'] + each['mlp']) + each['tables']
+  assert told.memory['parameters'] == (
+    2 * (common + size.layers * each['experts'] / 2)
+  )
+  states = size.layers * 4 * size.width
+  assert told.sent == {'all-gather': 2 * states, 'reduce-scatter': 4 * states}
+  assert model.expected(case._replace(mesh=cases.mesh(data=8))).sent == {}
