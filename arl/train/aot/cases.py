@@ -13,6 +13,9 @@ MODELS = {
   '8B': sizes.qwen3_8b,
   '30B-A3B': sizes.qwen3_30b_a3b,
 }
+# Numbers of a width on a device. A TPU's registers have as many lanes: what is
+# split further is not gathered but summed up, which sends twice as much.
+NARROWEST = 128
 TRAIN, DECODE = PROGRAMS = 'train', 'decode'
 
 
@@ -96,20 +99,20 @@ def mesh(**axes: int) -> tuple[int, ...]:
 def usual_mesh(program: str, model: str, chips: int) -> tuple[int, ...]:
   """A layout that fits: the one that a report takes where none is given.
 
-  Training splits parameters over fsdp, and experts over their own axis; beyond
-  64 chips the small model is copied, since its parts become too small. Sampling
+  Training splits parameters over fsdp, and experts over their own axis, and
+  copies them over data where the parts would become too narrow. Sampling
   has whole parameters on each group of tensor, which every token reads; of a
   mixture on each group of expert, whose experts stay whole.
   """
-  if MODELS[model]().mixture:
+  size = MODELS[model]()
+  expert = 1
+  if size.mixture:
     expert = min(chips, 8) if model == '30B-A3B' else 2
-    over = 'fsdp' if program == TRAIN else 'data'
-    return mesh(expert=expert, **{over: chips // expert})
   if program == TRAIN:
-    fsdp = min(chips, 64) if model == '0.6B' else chips
-    return mesh(data=chips // fsdp, fsdp=fsdp)
-  tensor = {'0.6B': 1, '8B': 4}.get(model, 2)
-  return mesh(data=chips // tensor, tensor=tensor)
+    fsdp = min(chips // expert, max(size.width // NARROWEST, 8))
+    return mesh(data=chips // expert // fsdp, fsdp=fsdp, expert=expert)
+  tensor = 1 if size.mixture else {'0.6B': 1, '8B': 4}.get(model, 2)
+  return mesh(data=chips // expert // tensor, expert=expert, tensor=tensor)
 
 
 def check(case: Case) -> None:

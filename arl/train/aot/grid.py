@@ -60,6 +60,7 @@ def full(tpu: bool) -> Grid:
     [train(model, n) for model in HOMES for n in CHIPS[model]],
     [
       one,
+      laid(2, fsdp=64),
       laid(2 * 8, fsdp=8, tensor=8)._replace(chunk=8 * one.chunk),
       laid(2 * 4, fsdp=16, context=4),
     ],
