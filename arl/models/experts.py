@@ -15,9 +15,9 @@ On a mesh each device goes through its own experts alone. Those that share out
 the experts, a group, gather the tokens of all of them, compute what each has to
 add, and hand the sums back to the devices that the tokens came from. Shapes are
 known beforehand: with E experts over e devices and n tokens in a group, a
-device has room for n min(K, E / e) rows, as many as can come to it, so that
-none is dropped. Room costs memory; products are computed for the rows that
-came. So a layer takes as long as its busiest device.
+device has room for n min(K, E / e) picks, as many as can come to it, so that
+none is dropped. Room costs no more than the numbers of picks: products are
+computed for those that came. So a layer takes as long as its busiest device.
 """
 
 import functools
@@ -141,14 +141,11 @@ def mixed(
   here = jnp.where((here >= 0) & (here < count), here, count)
   by_expert = jnp.argsort(here.reshape(-1), stable=True)
   members = jnp.bincount(here.reshape(-1), length=count)
-  rows = x[by_expert[: len(x) * min(picks, count)] // picks]
-  project = functools.partial(grouped.dot, sizes=members)
-  made = jax.nn.silu(project(rows, gate)) * project(rows, up)
-  made = project(made, down)
-  # Those of experts elsewhere lie past the end, and are 0.
-  made = made.at[jnp.argsort(by_expert)].get(mode='fill', fill_value=0)
-  made = made.reshape(*chosen.shape, -1).astype(jnp.float32)
-  return (weights[..., None] * made).sum(1)
+  order = by_expert[: len(x) * min(picks, count)]
+  made = grouped.mlp(
+    x, order // picks, weights.reshape(-1)[order], members, gate, up, down
+  )
+  return made + 0 * weights.sum(1, keepdims=True)  # nan of no expert at all
 
 
 def _split(layout, x, chosen, weights, gate, up, down):

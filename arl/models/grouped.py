@@ -1,21 +1,18 @@
-"""A matrix product whose rows come in groups, each with a matrix of its own.
+"""Gated MLPs, each for a group of rows: what the experts of a mixture do.
 
-`jax.lax.ragged_dot` means the same and has kernels on accelerators; on a CPU it
-multiplies every row by every matrix. There each group is cut into tiles of a
-fixed height, and each tile is one product with the matrix of its group: beside
-the rows themselves at most a tile less one row is computed for each group. With
-4096 rows in 128 groups, matrices of [512, 192] and two cores that took 40 ms
-for the 9 s of `ragged_dot`.
-
-The gradient by the matrices goes in tiles everywhere. A TPU has no kernel for
-it: what XLA makes of the gradient of `ragged_dot` holds all rows once for each
-group and multiplies them all, 16 times the work for 16 groups.
-
-There may be more rows than the groups have: those after the last group are
-room, for which nothing is computed.
+Rows are picks of tokens, those of the first group first. Each group is cut into
+tiles of a fixed height, and a loop goes through as many tiles as there are,
+forward and backward: it fetches the tokens of a tile, multiplies them by the
+matrices of their group and adds what comes of it to where they came from. So
+work and traffic are those of the rows that came, at most a tile less one row
+more for each group, and nothing is held that is as long as the picks and as
+wide as the states. `jax.lax.ragged_dot` holds all rows at once and multiplies
+them on a CPU by every matrix, as the gradient by matrices does on a TPU.
 """
 
 import functools
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,118 +21,168 @@ _LEAST = 8  # rows of a tile
 ON_CPU, ELSEWHERE = 64, 512  # the most
 
 
+class Tile(NamedTuple):
+  """Some picks of one group.
+
+  Attributes:
+    group: which.
+    start: the first pick.
+    tokens: int32 [h], one past the last token where the group has no more.
+    weights: float32 [h], 0 there.
+  """
+
+  group: jax.Array
+  start: jax.Array
+  tokens: jax.Array
+  weights: jax.Array
+
+  def of(self, x: jax.Array) -> jax.Array:
+    """Its rows of x [n, D], [h, D]; 0 where the group has no more."""
+    return x.at[self.tokens].get(mode='fill', fill_value=0)
+
+
 @jax.custom_vjp
-def dot(rows: jax.Array, weights: jax.Array, sizes: jax.Array) -> jax.Array:
-  """Each row times the matrix of its group; sums are float32.
+def mlp(
+  x: jax.Array,
+  picked: jax.Array,
+  weights: jax.Array,
+  sizes: jax.Array,
+  gate: jax.Array,
+  up: jax.Array,
+  down: jax.Array,
+) -> jax.Array:
+  """The sum of weight times down(silu(gate(x)) * up(x)) over a token's picks.
+
+  Products add up in float32; what is multiplied next has the dtype of `x`.
 
   Args:
-    rows: [P, D], those of group 0 first, then those of group 1, and so on.
-    weights: [E, D, F], of the dtype of the rows.
-    sizes: int32 [E], rows of each group; they add up to P, or to less.
+    x: [n, D], tokens.
+    picked: int32 [P], the token of each pick, those of group 0 first, then
+      those of group 1, and so on; none is in a group twice. There may be more
+      than the groups have: those after the last group are room, and mean
+      nothing.
+    weights: float32 [P].
+    sizes: int32 [E], picks of each group.
+    gate: [E, D, F], of the dtype of `x`, as `up` and `down`.
+    up: [E, D, F].
+    down: [E, F, D].
 
   Returns:
-    [P, F], of the dtype of the rows; 0 for a row of no group.
+    float32 [n, D].
   """
+  return _by_platform(_summed, x, picked, weights, sizes, gate, up, down)
+
+
+def _forward(*arguments):
+  return mlp(*arguments), arguments
+
+
+def _backward(arguments, cotangent):
+  x, _, weights, _, gate, up, down = arguments
+  made = _by_platform(_pulled, cotangent, *arguments)
+  kinds = [each.dtype for each in (x, weights, gate, up, down)]
+  to_x, to_weights, *rest = (
+    each.astype(kind) for each, kind in zip(made, kinds)
+  )
+  return to_x, None, to_weights, None, *rest
+
+
+mlp.defvjp(_forward, _backward)
+
+
+def _by_platform(function, *arguments):
   return jax.lax.platform_dependent(
-    rows, weights, sizes, cpu=_tiled, default=_ragged
+    *arguments,
+    cpu=functools.partial(function, most=ON_CPU),
+    default=functools.partial(function, most=ELSEWHERE),
   )
 
 
-def _forward(rows, weights, sizes):
-  return dot(rows, weights, sizes), (rows, weights, sizes)
-
-
-def _backward(kept, cotangent):
-  rows, weights, sizes = kept
-  to_rows = dot(cotangent, weights.swapaxes(1, 2), sizes)
-  to_weights = jax.lax.platform_dependent(
-    rows,
-    cotangent,
-    sizes,
-    cpu=functools.partial(_outer, most=ON_CPU),
-    default=functools.partial(_outer, most=ELSEWHERE),
-  )
-  return to_rows, to_weights, None
-
-
-dot.defvjp(_forward, _backward)
-
-
-def _ragged(rows, weights, sizes):
-  made = jax.lax.ragged_dot(
-    rows, weights, sizes, preferred_element_type=jnp.float32
-  )
-  # What a kernel leaves in the rows of no group is its own affair.
-  return jnp.where(_grouped(sizes, rows)[:, None], made, 0).astype(rows.dtype)
-
-
-def _tiled(rows, weights, sizes):
-  height = tile(len(rows), len(sizes), ON_CPU)
-  part, used = _parts(sizes, height)
-  room = jnp.pad(rows, ((0, height), (0, 0)))
-
-  def put(i, out):
-    """What a tile has beyond its group is overwritten by the groups after."""
-    group, start, _ = part(i)
-    made = jnp.dot(
-      jax.lax.dynamic_slice_in_dim(room, start, height),
-      weights[group],
-      preferred_element_type=jnp.float32,
-    )
-    made = made.astype(rows.dtype)
-    return jax.lax.dynamic_update_slice_in_dim(out, made, start, 0)
-
-  out = jnp.zeros((len(room), weights.shape[2]), rows.dtype)
-  made = jax.lax.fori_loop(0, used, put, out)[: len(rows)]
-  return jnp.where(_grouped(sizes, rows)[:, None], made, 0)
-
-
-def _outer(rows, cotangent, sizes, *, most):
-  """The sum over each group's rows of row times cotangent, [E, D, F]."""
-  height = tile(len(rows), len(sizes), most)
-  part, used = _parts(sizes, height)
-  rooms = [jnp.pad(x, ((0, height), (0, 0))) for x in (rows, cotangent)]
+def _summed(x, picked, weights, sizes, gate, up, down, *, most):
+  height = tile_height(len(picked), len(sizes), most)
+  fetch, used = _tiles(picked, weights, sizes, len(x), height)
 
   def add(i, total):
-    group, start, count = part(i)
-    here = (jnp.arange(height) < count)[:, None]
-    left, right = (
-      jnp.where(here, jax.lax.dynamic_slice_in_dim(x, start, height), 0)
-      for x in rooms
+    tile = fetch(i)
+    hidden = _gated(*_inner(tile.of(x), gate[tile.group], up[tile.group]))
+    made = tile.weights[:, None] * _dot(hidden, down[tile.group])
+    return total.at[tile.tokens].add(made, mode='drop')
+
+  return jax.lax.fori_loop(0, used, add, jnp.zeros(x.shape, jnp.float32))
+
+
+def _pulled(cotangent, x, picked, weights, sizes, gate, up, down, *, most):
+  """Gradients by x, weights and the matrices, all float32."""
+  height = tile_height(len(picked), len(sizes), most)
+  fetch, used = _tiles(picked, weights, sizes, len(x), height)
+
+  def add(i, sums):
+    to_x, to_weights, *to_matrices = sums
+    tile = fetch(i)
+    group, weight = tile.group, tile.weights[:, None]
+    rows, theirs = tile.of(x), tile.of(cotangent)
+    hidden, pull = jax.vjp(_gated, *_inner(rows, gate[group], up[group]))
+    through = _dot(theirs.astype(x.dtype), down[group].T)
+    to_gate, to_up = pull((weight * through).astype(x.dtype))
+    outer = (weight * theirs).astype(x.dtype)
+    of_rows = _dot(to_gate, gate[group].T) + _dot(to_up, up[group].T)
+    pairs = (rows, to_gate), (rows, to_up), (hidden, outer)
+    to_matrices = [
+      total.at[group].add(_dot(left.T, right))
+      for total, (left, right) in zip(to_matrices, pairs)
+    ]
+    # What a tile has beyond its group is overwritten by the groups after.
+    to_weights = jax.lax.dynamic_update_slice_in_dim(
+      to_weights, jnp.sum(hidden * through, -1), tile.start, 0
     )
-    made = jnp.dot(left.T, right, preferred_element_type=jnp.float32)
-    return total.at[group].add(made)
+    to_x = to_x.at[tile.tokens].add(of_rows, mode='drop')
+    return to_x, to_weights, *to_matrices
 
-  shape = len(sizes), rows.shape[1], cotangent.shape[1]
-  total = jax.lax.fori_loop(0, used, add, jnp.zeros(shape, jnp.float32))
-  return total.astype(rows.dtype)
+  shapes = x.shape, (len(weights) + height,), gate.shape, up.shape, down.shape
+  zeros = tuple(jnp.zeros(shape, jnp.float32) for shape in shapes)
+  to_x, to_weights, *rest = jax.lax.fori_loop(0, used, add, zeros)
+  return to_x, to_weights[: len(weights)], *rest
 
 
-def _parts(sizes, height):
-  """How groups are cut into tiles.
+def _inner(rows, gate, up):
+  return tuple(_dot(rows, each).astype(rows.dtype) for each in (gate, up))
 
-  Returns:
-    (a function from the number of a tile to its group, its first row and how
-    many rows of the group it has; how many tiles there are).
-  """
+
+def _gated(gate, up):
+  return jax.nn.silu(gate) * up
+
+
+def _dot(x, y):
+  return jnp.dot(x, y, preferred_element_type=jnp.float32)
+
+
+def _tiles(
+  picked: jax.Array,
+  weights: jax.Array,
+  sizes: jax.Array,
+  tokens: int,
+  height: int,
+) -> tuple[Callable[[jax.Array], Tile], jax.Array]:
+  """The tile of a number, and how many tiles there are."""
   sizes = jnp.asarray(sizes)
-  tiles, before = -(-sizes // height), jnp.cumsum(sizes) - sizes
-  ends = jnp.cumsum(tiles)
+  counts, before = -(-sizes // height), jnp.cumsum(sizes) - sizes
+  ends = jnp.cumsum(counts)
+  room = [jnp.pad(each, (0, height)) for each in (picked, weights)]
 
-  def part(i):
+  def fetch(i):
     group = jnp.searchsorted(ends, i, side='right')
-    done = (i - (ends[group] - tiles[group])) * height
-    count = jnp.minimum(sizes[group] - done, height)
-    return group, before[group] + done, count
+    done = (i - (ends[group] - counts[group])) * height
+    start = before[group] + done
+    ids, part = (
+      jax.lax.dynamic_slice_in_dim(each, start, height) for each in room
+    )
+    here = jnp.arange(height) < sizes[group] - done
+    ids, part = jnp.where(here, ids, tokens), jnp.where(here, part, 0)
+    return Tile(group, start, ids, part)
 
-  return part, ends[-1]
+  return fetch, ends[-1]
 
 
-def _grouped(sizes, rows):
-  """bool [P]: whether a row is of a group."""
-  return jnp.arange(len(rows)) < jnp.sum(sizes)
-
-
-def tile(count: int, groups: int, most: int) -> int:
+def tile_height(picks: int, groups: int, most: int) -> int:
   """Rows of a tile: about as many as a group has, a power of 2."""
-  return min(most, max(_LEAST, 1 << (count // groups).bit_length()))
+  return min(most, max(_LEAST, 1 << (picks // groups).bit_length()))

@@ -64,25 +64,25 @@ def test_devices_make_what_one_makes(axes, skew, compiled_once):
 
 
 @pytest.mark.parametrize('axes', LAYOUTS[:4], ids=str)
-def test_each_row_is_multiplied_on_one_device(axes, monkeypatch):
-  """Rows of every product on every device that has them to itself."""
-  counts, dot = [], experts.grouped.dot
+def test_each_pick_is_multiplied_on_one_device(axes, monkeypatch):
+  """Picks on every device that has them to itself."""
+  counts, mlp = [], experts.grouped.mlp
 
-  def counting(rows, weights, sizes):
+  def counting(x, picked, weights, sizes, *matrices):
     jax.debug.callback(
       lambda n, room, have: counts.append((int(n), int(room), int(have))),
-      sizes.sum(), jnp.int32(len(rows)), jnp.int32(len(weights)),
+      sizes.sum(), jnp.int32(len(picked)), jnp.int32(len(sizes)),
     )  # fmt: skip
-    return dot(rows, weights, sizes)
+    return mlp(x, picked, weights, sizes, *matrices)
 
-  monkeypatch.setattr(experts.grouped, 'dot', counting)
+  monkeypatch.setattr(experts.grouped, 'mlp', counting)
   graph, state = nnx.split(layer())
   apply = lambda state, *seen: nnx.merge(graph, state)(*seen, lying(axes))[0]
   jax.block_until_ready(jax.jit(apply)(state, *tokens(1 / 8)))
   jax.effects_barrier()
   made = np.array(counts)
-  alike = axes.get('tensor', 1)  # these share the columns, not the rows
-  assert made[:, 0].sum() == 3 * alike * TOKENS * MIXTURE.chosen
+  alike = axes.get('tensor', 1)  # these share the columns, not the picks
+  assert made[:, 0].sum() == alike * TOKENS * MIXTURE.chosen
   split = axes.get('expert', 1)
   assert set(made[:, 2]) == {MIXTURE.experts // split}
   group = TOKENS * split // (np.prod(list(axes.values())) // alike)

@@ -37,12 +37,10 @@ class Found(NamedTuple):
     rounds: of the outermost loop whose condition compares with no constant: a
       program of arl has one such, over what is only known when it runs.
     within: rounds of such a loop within another.
-    filled: of the rows of a product in groups, those that are of one.
   """
 
   rounds: float = 1
   within: float = 1
-  filled: float = 1
 
 
 NOTHING = Found()
@@ -146,7 +144,7 @@ class _Counter:
     if one.code == 'fusion':
       return self._fusion(one)
     given = [a for o in one.operands if o in look for a in look[o].made]
-    flops = products.flops(one, look, self.found.filled)
+    flops = products.flops(one, look)
     kind, moved = _kind(one.code), traffic.of(one, given)
     if not kind:
       return Costs(flops, moved, {}, float(flops > 0))

@@ -96,10 +96,10 @@ def _shares(case: cases.Case) -> tuple[float, float]:
 
 
 def spread(case: cases.Case) -> counting.Found:
-  """What a program's experts have to do where tokens choose them evenly.
+  """How many tiles of experts there are where tokens choose them evenly.
 
-  A device has room for as many rows as can come to it, n e min(K, E / e) of the
-  tokens of its group, and n K come. In the backward pass they go in tiles.
+  Of the tokens of its group n K picks come to a device, which has room for
+  n e min(K, E / e).
   """
   mixture, e = case.size.mixture, case.axes['expert']
   if mixture is None:
@@ -107,11 +107,11 @@ def spread(case: cases.Case) -> counting.Found:
   n = case.rows
   if case.program == cases.TRAIN:
     n = n * case.length // case.axes['context']
-  experts, rows = mixture.experts // e, n * mixture.chosen
+  experts, picks = mixture.experts // e, n * mixture.chosen
   room = n * e * min(mixture.chosen, experts)
   most = grouped.ON_CPU if case.target == chips.CPU else grouped.ELSEWHERE
-  tiles = math.ceil(rows / experts / grouped.tile(room, experts, most))
-  return counting.Found(within=experts * tiles, filled=rows / room)
+  height = grouped.tile_height(room, experts, most)
+  return counting.Found(within=experts * math.ceil(picks / experts / height))
 
 
 def _training(case: cases.Case) -> Expected:

@@ -9,35 +9,17 @@ import numpy as np
 from arl.train.aot import hlo
 
 
-def flops(
-  one: hlo.Instruction,
-  look: Mapping[str, hlo.Instruction],
-  filled: float = 1,
-) -> float:
-  """Of a dot, of what a TPU makes of one, or of a product in groups.
-
-  Args:
-    one: the instruction.
-    look: those of its computation by name.
-    filled: of the rows of a product in groups, those that are of one.
-  """
-  if one.code not in ('dot', 'convolution') and not grouped(one):
+def flops(one: hlo.Instruction, look: Mapping[str, hlo.Instruction]) -> float:
+  """Of a dot, or of what a TPU makes of one."""
+  if one.code not in ('dot', 'convolution'):
     return 0.0
   left, right = (look[o].made[0].sides for o in one.operands[-2:])
-  if grouped(one):  # each row [P, D] times a matrix of its group
-    return 2.0 * filled * math.prod(left) * one.made[0].sides[-1]
   made = math.prod(one.made[0].sides)
   if one.code == 'dot':
     found = re.search(r'lhs_contracting_dims=\{([\d,]*)\}', one.attributes)
     dims = [int(d) for d in re.findall(r'\d+', found[1])] if found else []
     return 2.0 * made * math.prod(left[d] for d in dims)
   return 2.0 * _convolved(one, left, right)
-
-
-def grouped(one: hlo.Instruction) -> bool:
-  """Whether it is a TPU's kernel for `jax.lax.ragged_dot`."""
-  kernel = one.code == 'custom-call' and one.name.startswith('ragged-dot')
-  return kernel and len(one.made) == 1 and len(one.operands) > 2
 
 
 def _convolved(

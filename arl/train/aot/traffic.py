@@ -7,7 +7,7 @@ update alone; what lies in fast memory is free.
 
 from collections.abc import Iterable, Sequence
 
-from arl.train.aot import hlo, products
+from arl.train.aot import hlo
 
 # Nothing is moved by these, or it is counted where the work is done.
 _FREE = {
@@ -22,8 +22,6 @@ _UPDATES = {'dynamic-update-slice': 1, 'scatter': 2}
 
 def of(one: hlo.Instruction, given: Sequence[hlo.Array]) -> float:
   """Of an instruction that is no fusion, given its operands."""
-  if products.grouped(one):
-    return _far(given) + _far(one.made)
   if one.code in _FREE or one.code.endswith(('-done', '-update')):
     return 0.0
   if one.code in _SLICES:

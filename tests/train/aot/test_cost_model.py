@@ -94,18 +94,16 @@ def test_more_layers_are_a_line():
     assert getattr(five, name) == pytest.approx(first + 4 * step)
 
 
-def test_what_experts_do_where_tokens_choose_them_evenly():
+def test_tiles_of_experts_where_tokens_choose_them_evenly():
   mesh = cases.mesh(expert=8)
   case = cases.Case(cases.TRAIN, '30B-A3B', 'v5p', mesh, 2, 2048)
-  told = model.spread(case)
   # 8 devices bring 4,096 tokens each, and a token chooses 8 of 128 experts: a
-  # device has 16, that 32,768 choices come to, and room for 8 times as many.
-  assert told.filled == 1 / 8
-  assert told.within == 16 * 2048 / 512
+  # device has 16, that 32,768 choices come to.
+  assert model.spread(case).within == 16 * 2048 / 512
   dense = case._replace(model='8B', mesh=cases.mesh(fsdp=8))
   assert model.spread(dense) == counting.NOTHING
   one = case._replace(program=cases.DECODE, mesh=cases.mesh(tensor=4), rows=64)
-  assert model.spread(one) == counting.Found(within=128.0, filled=1.0)
+  assert model.spread(one).within == 128
 
 
 def test_a_sampled_token_of_a_mixture_by_hand():

@@ -120,23 +120,6 @@ ENTRY %main (l: f32[{left}], r: f32[{right}]) -> f32[{made}] {{
   assert counting.count(text, 1).flops == flops
 
 
-def test_a_product_in_groups_counts_the_rows_that_are_of_one():
-  text = """HloModule grouped
-
-ENTRY %main (n: s32[4], x: bf16[64,32], w: bf16[4,32,16]) -> f32[64,16] {
-  %n = s32[4] parameter(0)
-  %x = bf16[64,32] parameter(1)
-  %w = bf16[4,32,16] parameter(2)
-  ROOT %ragged-dot-none.1 = f32[64,16] custom-call(%n, %x, %w), custom_call_target="tpu_custom_call"
-}
-"""  # noqa: E501
-  costs = counting.count(text, 1)
-  assert costs.flops == 2 * 64 * 32 * 16
-  assert costs.bytes == 16 + 2 * 64 * 32 + 2 * 4 * 32 * 16 + 4 * 64 * 16
-  half = counting.count(text, 1, counting.Found(filled=0.5))
-  assert half.flops == costs.flops / 2
-
-
 def test_the_dearest_branch_counts():
   text = """HloModule branches
 
@@ -169,6 +152,18 @@ def test_loops_of_real_programs_are_counted():
   assert once.flops == 2 * 32**3
   looped = compiled(lambda x: jax.lax.fori_loop(0, 7, lambda i, y: y @ x, x), x)
   assert looped.flops == 7 * once.flops and not looped.unknown
+
+
+def test_loops_of_unknown_length_within_one_another():
+  def run(x, outer, inner):
+    again = lambda y: jax.lax.fori_loop(0, inner, lambda i, z: z @ x, y)
+    return jax.lax.fori_loop(0, outer, lambda i, y: again(y), x)
+
+  x, n = jnp.ones((32, 32)), jnp.int32(1)
+  text = jax.jit(run).lower(x, n, n).compile().as_text()
+  found = counting.Found(rounds=3, within=5)
+  costs = counting.count(text, 1, found)
+  assert costs.flops == 3 * 5 * 2 * 32**3 and costs.unknown == 2
 
 
 SIDE = 64 * 8 * 4  # bytes of a device's part
