@@ -111,7 +111,8 @@ class Experts(nnx.Module):
     matrices = self.gate[...], self.up[...], self.down[...]
     cast = tuple(each.astype(self.dtype) for each in matrices)
     if layout is None or layout.mesh.size == 1:
-      return mixed(x, chosen, weights, *cast).astype(self.dtype)
+      made = mixed(x, chosen, weights, *cast, experts=len(cast[0]))
+      return made.astype(self.dtype)
     return _split(layout, x, chosen, weights, *cast).astype(self.dtype)
 
 
@@ -123,6 +124,7 @@ def mixed(
   up: jax.Array,
   down: jax.Array,
   *,
+  experts: int,
   first: jax.Array | int = 0,
 ) -> jax.Array:
   """What some experts add to the weighted sum of all, float32 [n, D].
@@ -134,7 +136,8 @@ def mixed(
     gate: [E, D, F], of the E experts that are here; so are `up` and `down`.
     up: [E, D, F].
     down: [E, F, D].
-    first: the number of the first of those.
+    experts: how many there are in all.
+    first: the number of the first of those that are here.
   """
   count, picks = len(gate), chosen.shape[1]
   here = chosen - first
@@ -143,7 +146,14 @@ def mixed(
   members = jnp.bincount(here.reshape(-1), length=count)
   order = by_expert[: len(x) * min(picks, count)]
   made = grouped.mlp(
-    x, order // picks, weights.reshape(-1)[order], members, gate, up, down
+    experts,
+    x,
+    order // picks,
+    weights.reshape(-1)[order],
+    members,
+    gate,
+    up,
+    down,
   )
   return made + 0 * weights.sum(1, keepdims=True)  # nan of no expert at all
 
@@ -160,15 +170,17 @@ def _split(layout, x, chosen, weights, gate, up, down):
   wide = PartitionSpec(split[0], None, split[1])
   deep = PartitionSpec(*split)
 
+  some = functools.partial(mixed, experts=len(gate))
+
   def of_device(x, chosen, weights, *matrices):
     if split[0] is None:
-      return _summed(mixed(x, chosen, weights, *matrices), split[1])
+      return _summed(some(x, chosen, weights, *matrices), split[1])
     gather = functools.partial(
       jax.lax.all_gather, axis_name=split[0], tiled=True
     )
     first = jax.lax.axis_index(split[0]) * len(matrices[0])
     x, chosen, weights = (gather(each) for each in (x, chosen, weights))
-    made = mixed(x, chosen, weights, *matrices, first=first)
+    made = some(x, chosen, weights, *matrices, first=first)
     made = jax.lax.psum_scatter(made, split[0], tiled=True)
     return _summed(made, split[1])
 

@@ -41,8 +41,9 @@ class Tile(NamedTuple):
     return x.at[self.tokens].get(mode='fill', fill_value=0)
 
 
-@jax.custom_vjp
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def mlp(
+  spread: int,
   x: jax.Array,
   picked: jax.Array,
   weights: jax.Array,
@@ -56,6 +57,7 @@ def mlp(
   Products add up in float32; what is multiplied next has the dtype of `x`.
 
   Args:
+    spread: over how many groups the picks are, these and those elsewhere.
     x: [n, D], tokens.
     picked: int32 [P], the token of each pick, those of group 0 first, then
       those of group 1, and so on; none is in a group twice. There may be more
@@ -70,16 +72,19 @@ def mlp(
   Returns:
     float32 [n, D].
   """
-  return _by_platform(_summed, x, picked, weights, sizes, gate, up, down)
+  heights = _heights(len(picked), spread)
+  arguments = x, picked, weights, sizes, gate, up, down
+  return _by_platform(_summed, heights, *arguments)
 
 
-def _forward(*arguments):
-  return mlp(*arguments), arguments
+def _forward(spread, *arguments):
+  return mlp(spread, *arguments), arguments
 
 
-def _backward(arguments, cotangent):
-  x, _, weights, _, gate, up, down = arguments
-  made = _by_platform(_pulled, cotangent, *arguments)
+def _backward(spread, arguments, cotangent):
+  x, picked, weights, _, gate, up, down = arguments
+  heights = _heights(len(picked), spread)
+  made = _by_platform(_pulled, heights, cotangent, *arguments)
   kinds = [each.dtype for each in (x, weights, gate, up, down)]
   to_x, to_weights, *rest = (
     each.astype(kind) for each, kind in zip(made, kinds)
@@ -90,16 +95,16 @@ def _backward(arguments, cotangent):
 mlp.defvjp(_forward, _backward)
 
 
-def _by_platform(function, *arguments):
-  return jax.lax.platform_dependent(
-    *arguments,
-    cpu=functools.partial(function, most=ON_CPU),
-    default=functools.partial(function, most=ELSEWHERE),
-  )
+def _heights(picks, spread):
+  return [tile_height(picks, spread, most) for most in (ON_CPU, ELSEWHERE)]
 
 
-def _summed(x, picked, weights, sizes, gate, up, down, *, most):
-  height = tile_height(len(picked), len(sizes), most)
+def _by_platform(function, heights, *arguments):
+  on_cpu, elsewhere = (functools.partial(function, h) for h in heights)
+  return jax.lax.platform_dependent(*arguments, cpu=on_cpu, default=elsewhere)
+
+
+def _summed(height, x, picked, weights, sizes, gate, up, down):
   fetch, used = _tiles(picked, weights, sizes, len(x), height)
 
   def add(i, total):
@@ -111,9 +116,8 @@ def _summed(x, picked, weights, sizes, gate, up, down, *, most):
   return jax.lax.fori_loop(0, used, add, jnp.zeros(x.shape, jnp.float32))
 
 
-def _pulled(cotangent, x, picked, weights, sizes, gate, up, down, *, most):
+def _pulled(height, cotangent, x, picked, weights, sizes, gate, up, down):
   """Gradients by x, weights and the matrices, all float32."""
-  height = tile_height(len(picked), len(sizes), most)
   fetch, used = _tiles(picked, weights, sizes, len(x), height)
 
   def add(i, sums):

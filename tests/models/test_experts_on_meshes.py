@@ -68,12 +68,13 @@ def test_each_pick_is_multiplied_on_one_device(axes, monkeypatch):
   """Picks on every device that has them to itself."""
   counts, mlp = [], experts.grouped.mlp
 
-  def counting(x, picked, weights, sizes, *matrices):
+  def counting(spread, x, picked, weights, sizes, *matrices):
     jax.debug.callback(
       lambda n, room, have: counts.append((int(n), int(room), int(have))),
       sizes.sum(), jnp.int32(len(picked)), jnp.int32(len(sizes)),
     )  # fmt: skip
-    return mlp(x, picked, weights, sizes, *matrices)
+    assert spread == MIXTURE.experts
+    return mlp(spread, x, picked, weights, sizes, *matrices)
 
   monkeypatch.setattr(experts.grouped, 'mlp', counting)
   graph, state = nnx.split(layer())

@@ -110,7 +110,7 @@ def spread(case: cases.Case) -> counting.Found:
   experts, picks = mixture.experts // e, n * mixture.chosen
   room = n * e * min(mixture.chosen, experts)
   most = grouped.ON_CPU if case.target == chips.CPU else grouped.ELSEWHERE
-  height = grouped.tile_height(room, experts, most)
+  height = grouped.tile_height(room, mixture.experts, most)
   return counting.Found(within=experts * math.ceil(picks / experts / height))
 
 
