@@ -63,7 +63,7 @@ def attend(
 def _forward(query, keys, values, segments):
   query = query.transpose(0, 2, 3, 1, 4)
   parts = []
-  for first, last in _stages(segments.shape[1]):
+  for first, last in stages(segments.shape[1]):
     seen = _Seen(keys[:, :, :last], values[:, :, :last], segments[:, :last])
     mix = functools.partial(_mix, seen)
     parts.append(_each(mix, first, last, (query,), ())[1])
@@ -84,7 +84,7 @@ def _backward(kept, cotangent):
   by_query = []
   turned = jnp.zeros(keys.shape[:2] + keys.shape[:1:-1], jnp.float32)
   sums: tuple[jax.Array, ...] = (turned, turned)
-  for first, last in _stages(segments.shape[1]):
+  for first, last in stages(segments.shape[1]):
     seen = _Seen(keys[:, :, :last], values[:, :, :last], segments[:, :last])
     unmix = functools.partial(_unmix, seen)
     start = tuple(x[..., :last] for x in sums)
@@ -99,9 +99,9 @@ def _backward(kept, cotangent):
 attend.defvjp(_forward, _backward)
 
 
-def _stages(length: int) -> list[tuple[int, int]]:
+def stages(length: int) -> list[tuple[int, int]]:
   """The first query of each stage and the one after: whole blocks or a part."""
-  block = _block(length)
+  block = block_of(length)
   each = block * -(-length // (block * STAGES))
   made = []
   for first in range(0, length, each):
@@ -112,7 +112,7 @@ def _stages(length: int) -> list[tuple[int, int]]:
   return made
 
 
-def _block(length: int) -> int:
+def block_of(length: int) -> int:
   """Queries of a block; a row that is one block of the usual size has two."""
   return BLOCK if length > BLOCK else BLOCK // 2
 

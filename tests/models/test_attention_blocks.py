@@ -84,7 +84,7 @@ def test_no_more_than_a_block_of_scores_is_made():
 
 @pytest.mark.parametrize('length', [1, 7, 8, 9, 31, 32, 33, 100, 1000])
 def test_stages_cover_all_in_order(length):
-  stages = blocks._stages(length)
+  stages = blocks.stages(length)
   assert [b for _, b in stages[:-1]] == [a for a, _ in stages[1:]]
   assert (stages[0][0], stages[-1][1]) == (0, length)
   assert len(stages) <= blocks.STAGES + 1

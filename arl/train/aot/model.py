@@ -152,10 +152,7 @@ def _seen(case: cases.Case) -> float:
   length = case.length
   if case.axes['context'] > 1:
     return length
-  each = blocks.BLOCK * -(-length // (blocks.BLOCK * blocks.STAGES))
-  stages = [
-    (first, min(first + each, length)) for first in range(0, length, each)
-  ]
+  stages = blocks.stages(length)
   return sum((end - first) * end for first, end in stages) / length
 
 
@@ -266,7 +263,8 @@ def _held(case: cases.Case, n: float) -> dict[str, float]:
   size, t = case.size, case.axes['tensor']
   own = sum(_shares(case))
   split = case.axes['context'] > 1
-  queries = n if split else case.rows * min(blocks.BLOCK, case.length)
+  block = min(blocks.block_of(case.length), case.length)
+  queries = n if split else case.rows * block
   scores = queries * size.heads / t * case.length
   logits = case.chunk * size.vocab / t
   table = size.vocab * size.width / t
