@@ -156,10 +156,8 @@ class _Counter:
     condition = self.program.computations[hlo.called(one, 'condition')[0]]
     rounds = trips(self.program, condition)
     body = self.of(hlo.called(one, 'body')[0])
-    times = rounds
-    if rounds is None:
-      times = self.found.rounds if outermost else self.found.within
-    made = total([(times, body)])
+    told = self.found.rounds if outermost else self.found.within
+    made = total([(told if rounds is None else rounds, body)])
     return made._replace(unknown=body.unknown + (rounds is None))
 
   def _fusion(self, one: hlo.Instruction) -> Costs:
