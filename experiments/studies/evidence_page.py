@@ -71,12 +71,15 @@ intervals are over problems, and say nothing of other seeds. What imitation
 gains is form and skill in one number; what RL adds to it is the other. The
 seconds are of a machine with two cores that other work used at the same time.
 """
+_UNTOLD = """Where an interval holds 0, these problems do not tell that anything
+was gained.
+"""
 
 
 def page(made: Mapping[str, Any]) -> str:
   """The page, in Markdown, of what `evidence` found."""
   parts = [ABOUT, _settings(), _how(), '## What came of it\n', _rates(made)]
-  parts += ['## Differences, problem by problem\n', _gains(made)]
+  parts += ['## Differences, problem by problem\n', _UNTOLD, _gains(made)]
   drawn = [name for name in public_tasks.SETS if _there(made, name)]
   parts += [f'![{name}]({_figure(name)})\n' for name in drawn]
   if _trained(made):
