@@ -22,6 +22,7 @@ from typing import NamedTuple
 from arl import methods, types
 from arl.methods import binding, compose
 from experiments import recipes as configs
+from experiments.studies import baselines
 from launch import evidence, generated, papers, table
 
 SOURCES, PAGES, INDEX = 'arl/methods/cards', 'docs/methods', 'cards'
@@ -91,8 +92,7 @@ def curves(root: pathlib.Path) -> dict[str, list[str]]:
   """The baselines that have a figure under docs/methods/curves, by recipe."""
   made = collections.defaultdict(list)
   for path in sorted((root / PAGES / CURVES).glob('*.png')):
-    baseline = importlib.import_module(f'experiments.baselines.{path.stem}')
-    made[baseline.METHOD['name']].append(path.stem)
+    made[baselines.module(path.stem).METHOD['name']].append(path.stem)
   return made
 
 

@@ -1,15 +1,13 @@
 """When a run succeeds often enough, batch by batch."""
 
-from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from arl.report import curves
 from arl.train import metrics
 
 AT_ONCE = 4  # batches in a row whose mean counts
-
-Rows = Sequence[Mapping[str, float]]
 
 
 class Moment(NamedTuple):
@@ -22,14 +20,14 @@ class Moment(NamedTuple):
   seconds: float
 
 
-def running(rows: Rows) -> list[float]:
+def running(rows: curves.Rows) -> list[float]:
   """Success of batches, as the mean of the last AT_ONCE, or of all so far."""
   success = [row['train/success'] for row in rows]
   ends = range(1, len(success) + 1)
   return [float(np.mean(success[max(0, n - AT_ONCE) : n])) for n in ends]
 
 
-def reached(rows: Rows, least: float) -> Moment | None:
+def reached(rows: curves.Rows, least: float) -> Moment | None:
   """When AT_ONCE batches in a row first succeed as often; None for never.
 
   Args:
