@@ -44,7 +44,7 @@ SETS = {
     'context': 416,
     'microbatch': {'sft': 3, 'rl': 16},
     'prefixes': 'shared',
-    'steps': {'sft': 40, 'rl': 40},
+    'steps': {'sft': 40, 'rl': 80},
   },
   'bfcl_simple': {
     'env': {
@@ -126,7 +126,7 @@ def _imitate(config) -> None:
 def _learn(config, one) -> None:
   config.prompts.update(batch=one['prompts'], samples=SAMPLES)
   config.updates.update(per_batch=2, prefixes=one['prefixes'])
-  config.optimizer.update(lr=3e-5, warmup=4, b2=0.99, max_norm=1.0)
+  config.optimizer.update(lr=1e-4, warmup=4, b2=0.99, max_norm=1.0)
 
 
 def _quicken(config) -> None:
