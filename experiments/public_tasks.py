@@ -44,7 +44,7 @@ SETS = {
     'context': 416,
     'microbatch': {'sft': 3, 'rl': 16},
     'prefixes': 'shared',
-    'steps': {'sft': 40, 'rl': 80},
+    'steps': {'sft': 160, 'rl': 120},
   },
   'bfcl_simple': {
     'env': {
@@ -71,7 +71,7 @@ SETS = {
     'context': 256,
     'microbatch': {'sft': 4, 'rl': 4},
     'prefixes': 'own',
-    'steps': {'sft': 240, 'rl': 40},
+    'steps': {'sft': 240, 'rl': 120},
   },
 }
 STAGES = ('sft', 'rl')
