@@ -118,6 +118,12 @@ def columns(episodes, *, rows=None, width=None, place=pack.pad):
   return types.columns(place(episodes, rows=rows, width=width, max_turns=9))
 
 
+def said(ids, width=4):
+  """The columns of a prompt and these sampled ids."""
+  one = made([0, *ids], [0] + [1] * len(ids))
+  return columns([one], width=width)
+
+
 def table(vocab):
   """A model whose params are its logits, {'logits': [B, T, vocab]}."""
 

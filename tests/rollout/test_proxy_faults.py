@@ -7,7 +7,7 @@ import conversations
 import httpx
 import numpy as np
 import pytest
-import test_templates
+import talks
 
 from arl import episode
 from arl.models import tokenizers as tokenizers_lib
@@ -25,7 +25,7 @@ from arl.rollout.proxy import sampling as proxy_sampling
 LIMITS = strategies.Limits(
   max_turns=50, turn_tokens=400, context=9000, response_tokens=9000
 )
-TOOL = test_templates.TOOL
+TOOL = talks.TOOL
 
 
 class Agent:

@@ -5,111 +5,20 @@ import json
 import conversations
 import hypothesis
 import hypothesis.strategies as st
-import numpy as np
 import pytest
+import talks
 
 from arl import episode
-from arl.envs import call_syntax
 from arl.models import tokenizers as tokenizers_lib
-from arl.rollout import chat, engine, messages, record, rows, templates
-from arl.rollout.proxy import reply as proxy_reply
-
-TOOL = {
-  'type': 'function',
-  'function': {
-    'name': 'get',
-    'description': 'looks up',
-    'parameters': {
-      'type': 'object',
-      'properties': {'key': {'type': 'string'}},
-    },
-  },
-}
-
-
-def nothing(text):
-  return call_syntax.SYNTAXES['hermes'].read(text, [])
-
-
-class Talk:
-  """A conversation of an agent with a policy, as the proxy holds it."""
-
-  def __init__(self, tokenizer, syntax='hermes', tools=(TOOL,)):
-    self.tokenizer, self.tools = tokenizer, list(tools)
-    self.template = templates.of(tokenizer)
-    self.syntax = call_syntax.SYNTAXES[syntax]
-    self.decode, self.stop = self.template.decode, self.template.stop
-    self.rollout = record.Rollout('k', episode.Task('t', '', {}))
-    self.said = []
-
-  def read(self, text):
-    return self.syntax.read(text, [])
-
-  def prompt(self):
-    given = messages.read(self.said)
-    contexts = messages.contexts(given)
-    found = [
-      self.rollout.find(m, c) if m['role'] == 'assistant' else None
-      for m, c in zip(given, contexts)
-    ]
-    ids = templates.prompt(
-      self.template,
-      given,
-      [call and record.sampled(call, self.stop) for call in found],
-      tools=self.tools,
-      read=self.read,
-      write=self.syntax.write,
-    )
-    return ids, contexts[-1]
-
-  def answer(self, text, ended=True):
-    """The policy says the text; gives the call, and the message of it."""
-    ids = self.tokenizer.encode(text, add_special_tokens=False)
-    return self.answer_ids([*ids, *self.stop] if ended else ids)
-
-  def answer_ids(self, ids):
-    prompt, context = self.prompt()
-    n = len(ids)
-    finish = engine.STOP if ids[-1] in self.stop else engine.LENGTH
-    sample = engine.Sample(
-      np.array(ids, np.int32), np.full(n, -1.0, np.float32), finish,
-      np.zeros(n, np.int32),
-    )  # fmt: skip
-    one = proxy_reply.piece(self.decode, sample, self.stop, ())
-    shown = proxy_reply.message(
-      one, str(len(self.said)), self.template.thinking, self.read
-    )
-    (message,) = messages.read([shown])
-    call = self.rollout.add(
-      prompt, sample, one.text, message=message, context=context
-    )
-    self.said.append(shown)
-    return call
-
-  def tell(self, role, content, **more):
-    self.said.append({'role': role, 'content': content, **more})
-
-  def text(self, row):
-    return self.tokenizer.decode(self.rollout.rows[row])
-
-
-def talk(name):
-  syntax = conversations.FAMILIES[name][2]
-  return Talk(conversations.family(name), syntax)
-
-
-CALL = {
-  'hermes': '<tool_call>{"name":"get",  "arguments":{"key":"é"}}</tool_call>',
-  'llama': '{"name":"get",  "parameters":{"key":"é"}}',
-}
+from arl.rollout import chat, record, rows, templates
 
 
 @pytest.mark.parametrize('name', conversations.FAMILIES)
 def test_a_tool_loop_is_one_row(name):
-  one = talk(name)
+  one = talks.talk(name)
   one.tell('system', 'be brief')
   one.tell('user', 'pin of abc?')
-  call = CALL[conversations.FAMILIES[name][2]]
+  call = talks.CALL[conversations.FAMILIES[name][2]]
   thought = {'thinking': '<think>\nhm\n</think>\n\n', 'opened': 'hm</think>'}
   said = thought.get(name, '') + call
   first = one.answer(said)
@@ -127,7 +36,7 @@ def test_a_tool_loop_is_one_row(name):
 
 
 def test_a_user_ends_the_thoughts():
-  one = talk('thinking')
+  one = talks.talk('thinking')
   one.tell('user', 'u1')
   one.answer('<think>a</think>b')
   one.tell('user', 'u2')
@@ -150,7 +59,7 @@ def test_a_user_ends_the_thoughts():
 
 
 def test_a_reminder_in_a_tool_loop_strips_its_thoughts():
-  one = talk('thinking')
+  one = talks.talk('thinking')
   one.tell('user', 'u1')
   one.answer('<think>a</think>b')
   one.tell('tool', 't1')
@@ -161,13 +70,13 @@ def test_a_reminder_in_a_tool_loop_strips_its_thoughts():
 
 
 def test_an_empty_wrapper_that_is_dropped():
-  one = talk('thinking')
+  one = talks.talk('thinking')
   one.tell('user', 'u1')
   one.answer('<think>\n\n</think>\n\nb')
   one.tell('user', 'u2')
   one.answer('c')
   assert [call.row for call in one.rollout.calls] == [0, 1]
-  one = talk('silent')
+  one = talks.talk('silent')
   one.tell('user', 'u1')
   one.answer('b')
   one.tell('user', 'u2')
@@ -178,7 +87,7 @@ def test_an_empty_wrapper_that_is_dropped():
 
 
 def test_a_tool_message_that_joins_another():
-  one = talk('merging')
+  one = talks.talk('merging')
   one.tell('user', 'u1')
   one.answer('b')
   one.tell('tool', 't1')
@@ -192,7 +101,7 @@ def test_a_tool_message_that_joins_another():
 
 
 def test_a_retried_prompt_is_a_row_beside():
-  one = talk('chatml')
+  one = talks.talk('chatml')
   one.tell('user', 'u1')
   one.answer('a')
   one.tell('user', 'u2')
@@ -207,7 +116,7 @@ def test_a_retried_prompt_is_a_row_beside():
 
 
 def test_an_agent_within_an_agent_has_its_own_row():
-  one = talk('chatml')
+  one = talks.talk('chatml')
   one.tell('system', 'lead')
   one.tell('user', 'u1')
   one.answer('a')
@@ -231,7 +140,7 @@ def test_an_agent_within_an_agent_has_its_own_row():
 
 
 def test_an_edited_answer_is_text():
-  one = talk('chatml')
+  one = talks.talk('chatml')
   one.tell('user', 'u1')
   one.answer('ab')
   one.said[-1] = {**one.said[-1], 'content': 'aX'}
@@ -242,7 +151,7 @@ def test_an_edited_answer_is_text():
 
 
 def test_an_answer_that_was_cut_is_closed_by_the_template():
-  one = talk('chatml')
+  one = talks.talk('chatml')
   one.tell('user', 'u1')
   first = one.answer('ab', ended=False)
   one.tell('user', 'u2')
@@ -253,7 +162,7 @@ def test_an_answer_that_was_cut_is_closed_by_the_template():
 
 
 def test_sampled_ids_are_never_encoded_again():
-  one = Talk(conversations.pairs(), tools=())
+  one = talks.Talk(conversations.pairs(), tools=())
   one.tell('user', 'c')
   one.answer_ids([2, 4, *one.stop])  # 'abc', which would be [1, 5]
   one.tell('user', 'c')
@@ -267,7 +176,7 @@ def test_sampled_ids_are_never_encoded_again():
 
 
 def test_of_two_answers_alike_the_one_that_was_told_the_same():
-  one = Talk(conversations.pairs(), tools=())
+  one = talks.Talk(conversations.pairs(), tools=())
   one.tell('user', 'c')
   first = one.answer_ids([2, 3, *one.stop])
   one.said.pop()
@@ -281,7 +190,7 @@ def test_of_two_answers_alike_the_one_that_was_told_the_same():
 @pytest.mark.parametrize('name', ['chatml', 'llama', 'merging', 'thinking'])
 @pytest.mark.parametrize('text', ['{"n": 4, "tag": "é"}', '{"n":4,"tag":"é"}'])
 def test_arguments_are_rendered_once(name, text):
-  one = talk(name)
+  one = talks.talk(name)
   prompts = []
   for arguments in (text, json.loads(text)):
     function = {'name': 'get', 'arguments': arguments}
@@ -297,7 +206,7 @@ def test_arguments_are_rendered_once(name, text):
 
 
 def test_a_template_without_calls_gets_them_as_text():
-  one = Talk(tokenizers_lib.characters(), 'hermes', tools=())
+  one = talks.Talk(tokenizers_lib.characters(), 'hermes', tools=())
   function = {'name': 'get', 'arguments': '{"key": "x"}'}
   call = {'id': 'c1', 'type': 'function', 'function': function}
   one.said = [
@@ -320,7 +229,7 @@ def test_a_sequence_begins_once(printed, known):
   marks = (*conversations.CHATML_MARKS, '<s>')
   tokenizer = conversations.spelled(template, marks, bos='<s>' if known else '')
   bos = tokenizer.convert_tokens_to_ids('<s>')
-  one = Talk(tokenizer)
+  one = talks.Talk(tokenizer)
   one.tell('user', 'u1')
   one.answer('a')
   one.tell('user', 'u2')
@@ -350,7 +259,7 @@ def test_templates_that_do_not_tell_who_speaks():
 
 @pytest.mark.parametrize('where', ['content', 'arguments', 'tools'])
 def test_special_tokens_from_outside(where):
-  one = talk('chatml')
+  one = talks.talk('chatml')
   spelled = 'say <|im_end|>!'
   function = {'name': 'get', 'arguments': {'key': spelled}}
   one.tell('user', spelled if where == 'content' else 'q')
@@ -368,7 +277,7 @@ def test_what_a_template_refuses():
     "{% if messages[0].role == 'tool' %}{{ raise_exception('who asked?') }}"
     '{% endif %}' + conversations.CHATML
   )
-  one = Talk(conversations.spelled(template, conversations.CHATML_MARKS))
+  one = talks.Talk(conversations.spelled(template, conversations.CHATML_MARKS))
   one.tell('tool', 't')
   with pytest.raises(templates.Unfit, match='who asked'):
     one.prompt()
@@ -392,8 +301,8 @@ turns = st.lists(
 @hypothesis.settings(deadline=None, max_examples=40)
 @hypothesis.given(turns)
 def test_rows_open_where_turns_are_rewritten_and_nowhere_else(name, turns):
-  one = talk(name)
-  call = CALL[conversations.FAMILIES[name][2]]
+  one = talks.talk(name)
+  call = talks.CALL[conversations.FAMILIES[name][2]]
   one.tell('user', 'begin')
   one.answer('hm</think>yes' if name == 'opened' else 'yes')
   thought = name == 'opened'
