@@ -28,6 +28,7 @@ from arl.train import (
   critic,
   engines,
   fills,
+  flops,
   knobs,
   loading,
   optimizers,
@@ -88,6 +89,7 @@ class Learner(NamedTuple):
       by itself.
     taught: what a step takes by keyword: a teacher's parameters, or nothing.
     prefixes: whether sequences compute their 'own' beginnings, or 'shared'.
+    trains: what of the policy is trained.
   """
 
   mesh: Mesh
@@ -102,6 +104,7 @@ class Learner(NamedTuple):
   replay: routing.Replay | None = None
   taught: dict[str, Any] = {}
   prefixes: str = prefixes.OWN
+  trains: flops.Trained = flops.WHOLE
 
 
 def named(block: ml_collections.ConfigDict, home: str) -> Any:
@@ -241,6 +244,7 @@ def learner(
     replay=replay,
     taught=told,
     prefixes=config.updates.prefixes,
+    trains=flops.trained(params, loaded.sizes, frozen),
   )
 
 

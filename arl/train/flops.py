@@ -1,19 +1,72 @@
 """How much arithmetic an update is, and how fast this machine could do it.
 
-Multiplications and additions of matrices count, each as one; a gradient step is
-three forward passes, what is computed again for lack of memory is not counted.
+Multiplications and additions of matrices count, each as one. A gradient step is
+three forward passes where all is trained, and less where parameters are frozen;
+what is computed again for lack of memory is not counted.
 """
 
 import math
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from arl.models import sizes as sizes_lib
+from arl.train import optimizers
 
 _SIDE, _TRIES = 2048, 5  # of the product that finds the peak
+
+
+class Trained(NamedTuple):
+  """What a backward pass computes.
+
+  Attributes:
+    passed: the share of the layers that a gradient goes through.
+    taken: the share of the layers' products whose matrix has a gradient.
+    head: whether the head's matrix has one.
+  """
+
+  passed: float = 1.0
+  taken: float = 1.0
+  head: bool = True
+
+
+WHOLE = Trained()
+
+
+def trained(params: Any, size: sizes_lib.Sizes, frozen: str) -> Trained:
+  """What is trained of a model.
+
+  Args:
+    params: of the model, adapters included.
+    size: of it.
+    frozen: a pattern for `optimizers.matching`; '' for none.
+  """
+  if not frozen:
+    return WHOLE
+  stays = jax.tree.leaves(optimizers.matching(params, frozen))
+  leaves = jax.tree_util.tree_leaves_with_path(params)
+  lowest, taken, whole = size.layers, 0.0, 0.0
+  head = False
+  for (path, x), still in zip(leaves, stays, strict=True):
+    place, *rest = (str(key.key) for key in path)
+    if place != 'layers':
+      head |= not still and place == ('embed' if size.tied else 'head')
+      lowest = lowest if still or place != 'embed' else 0
+      continue
+    lowest = lowest if still else min(lowest, int(rest[0]))
+    if x.ndim > 1:
+      whole += (weight := x.size * _used(size, x.ndim))
+      taken += 0.0 if still else weight
+  return Trained((size.layers - lowest) / size.layers, taken / whole, head)
+
+
+def _used(size, sides):
+  """The share of a layer's matrix that a token meets; experts have 3 sides."""
+  if sides < 3 or size.mixture is None:
+    return 1.0
+  return size.mixture.chosen / size.mixture.experts
 
 
 def of_token(size: sizes_lib.Sizes) -> float:
@@ -40,7 +93,11 @@ def of_choice(size: sizes_lib.Sizes) -> float:
   return 2.0 * size.width * size.vocab
 
 
-def of_update(size: sizes_lib.Sizes, columns: dict[str, Any]) -> float:
+def of_update(
+  size: sizes_lib.Sizes,
+  columns: dict[str, Any],
+  trains: Trained = WHOLE,
+) -> float:
   """Of a gradient step over columns [B, T], padding left out.
 
   Each sequence counts by itself, whether or not it shares its beginning.
@@ -48,12 +105,11 @@ def of_update(size: sizes_lib.Sizes, columns: dict[str, Any]) -> float:
   there = columns['segments'] > 0
   seen = jnp.where(there, columns['positions'] + 1, 0).astype(jnp.float32)
   count = lambda x: float(jnp.sum(x, dtype=jnp.float32))
-  forward = (
-    of_token(size) * count(there)
-    + of_pair(size) * count(seen)
-    + of_choice(size) * count(columns['mask'])
+  return (
+    of_token(size) * count(there) * (1 + trains.passed + trains.taken)
+    + of_pair(size) * count(seen) * (1 + 2 * trains.passed)
+    + of_choice(size) * count(columns['mask']) * (2 + trains.head)
   )
-  return 3 * forward
 
 
 def peak(dtype: str = 'float32') -> float:
@@ -78,6 +134,7 @@ def rates(
   epochs: int,
   seconds: float,
   most: float = 0.0,
+  trains: Trained = WHOLE,
 ) -> dict[str, float]:
   """Metrics of a batch's updates: `speed/update_flops`, and its share of most.
 
@@ -87,7 +144,8 @@ def rates(
     epochs: how often each was learnt from.
     seconds: that the updates took.
     most: what `peak` measured on all devices; 0 where it was not.
+    trains: what of the model is trained.
   """
-  rate = of_update(size, columns) * epochs / max(seconds, 1e-9)
+  rate = of_update(size, columns, trains) * epochs / max(seconds, 1e-9)
   made = {'speed/update_flops': rate}
   return made | ({'speed/update_peak': rate / most} if most else {})

@@ -199,6 +199,7 @@ def _train(config, workdir, profile, opened) -> state.TrainState:
           config.updates.epochs,
           row['share/update'] * row['time/step'],
           most,
+          learner.trains,
         )
       ended = time.monotonic()
       row |= outcome.training_metrics(

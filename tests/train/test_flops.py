@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from arl.models import sizes, transformer
-from arl.train import flops
+from arl.train import flops, forward
 
 ROWS, WIDTH = 2, 64
 
@@ -32,6 +32,45 @@ def test_a_forward_pass_is_what_the_compiler_counts(layers):
   states = jnp.zeros((n, size.width))
   head = counted(model.logits, params, states)
   assert head == pytest.approx(n * flops.of_choice(size), rel=0.02)
+
+
+@pytest.mark.parametrize(
+  'frozen, want',
+  [
+    ('', (1, 1, True)),
+    ('embed/.*', (1, 1, False)),
+    ('embed/.*|layers/[01]/.*', (0.5, 0.5, False)),
+    ('embed/.*|layers/[012]/.*|layers/3/attention/.*', (0.25, 1 / 6, False)),
+    ('layers/.*', (1, 0, True)),
+  ],
+)
+def test_a_gradient_step_is_what_the_compiler_counts(frozen, want):
+  size = sizes.tiny(97)._replace(
+    width=128, heads=4, kv_heads=4, head_dim=32, layers=4, mlp_width=256
+  )
+  # Of each layer's matrices two fifths are attention's, three the MLP's.
+  want = want[0], {1 / 6: 0.25 * 0.6}.get(want[1], want[1]), want[2]
+  model = transformer.make(size)
+  params = model.init(jax.random.key(0))
+  trains = flops.trained(params, size, frozen)
+  assert trains == pytest.approx(want)
+  tokens = jnp.zeros((ROWS, WIDTH), jnp.int32)
+  columns = {
+    'tokens': tokens,
+    'positions': jnp.broadcast_to(jnp.arange(WIDTH), tokens.shape),
+    'segments': tokens + 1,
+    'mask': (tokens + 1).astype(bool),
+  }
+  read = forward.make(model, temperature=1.0, chunk=0)
+  if frozen:
+    read = forward.without(read, frozen)
+  logp = lambda p, c: read(p, c, frozenset({'logp'}))['logp'].sum()
+  found = counted(jax.grad(logp), params, columns)
+  # The compiled step computes the pairs that the mask then hides.
+  hidden = ROWS * WIDTH * (WIDTH - 1) / 2 * flops.of_pair(size)
+  hidden *= 1 + 2 * trains.passed
+  made = flops.of_update(size, columns, trains) + hidden
+  assert 1 <= found / made < 1.2
 
 
 def test_experts_count_as_often_as_they_are_chosen():
