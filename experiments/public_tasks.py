@@ -44,7 +44,7 @@ SETS = {
     'context': 416,
     'microbatch': {'sft': 3, 'rl': 16},
     'prefixes': 'shared',
-    'steps': {'sft': 160, 'rl': 120},
+    'steps': {'sft': 40, 'rl': 80},
   },
   'bfcl_simple': {
     'env': {
