@@ -34,6 +34,7 @@ _SHORT = {
   'turn_tokens': 48,
   'slots': 64,
   'prompts': 8,
+  'updates': 2,
 }
 SETS = {
   'word_sorting': {
@@ -60,8 +61,9 @@ SETS = {
     'slots': 32,
     'microbatch': {'sft': 2, 'rl': 8},
     'prefixes': 'shared',
-    'steps': {'sft': 36, 'rl': 40},
-    'prompts': 4,
+    'steps': {'sft': 36, 'rl': 20},
+    'prompts': 16,
+    'updates': 1,
   },
   'chain_sum': {
     **_SHORT,
@@ -71,7 +73,9 @@ SETS = {
     'context': 256,
     'microbatch': {'sft': 4, 'rl': 4},
     'prefixes': 'own',
-    'steps': {'sft': 240, 'rl': 120},
+    'prompts': 32,
+    'updates': 1,
+    'steps': {'sft': 240, 'rl': 40},
   },
 }
 STAGES = ('sft', 'rl')
@@ -125,7 +129,7 @@ def _imitate(config) -> None:
 
 def _learn(config, one) -> None:
   config.prompts.update(batch=one['prompts'], samples=SAMPLES)
-  config.updates.update(per_batch=2, prefixes=one['prefixes'])
+  config.updates.update(per_batch=one['updates'], prefixes=one['prefixes'])
   config.optimizer.update(lr=1e-4, warmup=4, b2=0.99, max_norm=1.0)
 
 
