@@ -71,8 +71,8 @@ SETS = {
       'chain_sum', min_terms=2, max_terms=2, min_digits=2, max_digits=2
     ),
     'context': 256,
-    'microbatch': {'sft': 4, 'rl': 4},
-    'prefixes': 'own',
+    'microbatch': {'sft': 4, 'rl': 16},
+    'prefixes': 'shared',
     'prompts': 32,
     'updates': 1,
     'steps': {'sft': 240, 'rl': 40},
