@@ -61,9 +61,9 @@ SETS = {
     'slots': 32,
     'microbatch': {'sft': 2, 'rl': 8},
     'prefixes': 'shared',
-    'steps': {'sft': 36, 'rl': 20},
-    'prompts': 16,
-    'updates': 1,
+    'steps': {'sft': 36, 'rl': 40},
+    'prompts': 4,
+    'updates': 2,
   },
   'chain_sum': {
     **_SHORT,
