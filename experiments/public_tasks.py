@@ -35,6 +35,7 @@ _SHORT = {
   'slots': 64,
   'prompts': 8,
   'updates': 2,
+  'rate': 1e-4,
 }
 SETS = {
   'word_sorting': {
@@ -64,6 +65,7 @@ SETS = {
     'steps': {'sft': 36, 'rl': 40},
     'prompts': 4,
     'updates': 2,
+    'rate': 1e-4,
   },
   'chain_sum': {
     **_SHORT,
@@ -75,6 +77,7 @@ SETS = {
     'prefixes': 'shared',
     'prompts': 32,
     'updates': 1,
+    'rate': 2e-5,
     'steps': {'sft': 240, 'rl': 40},
   },
 }
@@ -130,7 +133,7 @@ def _imitate(config) -> None:
 def _learn(config, one) -> None:
   config.prompts.update(batch=one['prompts'], samples=SAMPLES)
   config.updates.update(per_batch=one['updates'], prefixes=one['prefixes'])
-  config.optimizer.update(lr=1e-4, warmup=4, b2=0.99, max_norm=1.0)
+  config.optimizer.update(lr=one['rate'], warmup=4, b2=0.99, max_norm=1.0)
 
 
 def _quicken(config) -> None:
