@@ -78,7 +78,7 @@ SETS = {
     'prompts': 32,
     'updates': 1,
     'rate': 2e-5,
-    'steps': {'sft': 240, 'rl': 40},
+    'steps': {'sft': 240, 'rl': 24},
   },
 }
 STAGES = ('sft', 'rl')
