@@ -225,8 +225,9 @@ def test_abort_keeps_what_was_sampled(client, pool, monkeypatch):
   whole = generate(client)
   monkeypatch.setattr(passes, 'COLUMNS', 2)  # turns enough to ask in between
   running = [started(client, pool, rid=f'r{i}') for i in range(4)]
+  serving.until(lambda: load(client) == (4, 0))  # or 'q' could be before them
   waiting = pool.submit(generate, client, rid='q')
-  serving.until(lambda: load(client)[1] == 1)
+  serving.until(lambda: load(client) == (4, 1))
   assert post(client, 'abort_request', {'rid': 'nobody'}).content == b''
   for rid in ('q', 'r0'):  # what waits first: it would get the place of r0
     assert post(client, 'abort_request', {'rid': rid}).status_code == 200
